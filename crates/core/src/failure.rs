@@ -1,0 +1,259 @@
+//! What is stored when something fails, and the two error types users write.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use crate::payload::Payload;
+
+/// A failure as it is stored and served: type, message, whether a retry may help, details, cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The application's or the engine's name for it, such as `CardDeclined` or `StartToCloseTimeout`.
+    #[serde(rename = "type")]
+    pub error_type: String,
+    /// For people.
+    pub message: String,
+    /// Whether trying again may help.
+    #[serde(default)]
+    pub retryable: bool,
+    /// Structured details, if any.
+    #[serde(default, skip_serializing_if = "Payload::is_absent")]
+    pub details: Payload,
+    /// What caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Box<Failure>>,
+}
+
+/// Names of failures that the engine itself makes.
+pub mod error_types {
+    /// An error without a type of its own.
+    pub const GENERIC: &str = "Error";
+    /// An activity failed for good.
+    pub const ACTIVITY_FAILED: &str = "ActivityFailed";
+    /// A child workflow failed or was cancelled.
+    pub const CHILD_WORKFLOW_FAILED: &str = "ChildWorkflowFailed";
+    /// A task was not picked up in time.
+    pub const SCHEDULE_TO_START_TIMEOUT: &str = "ScheduleToStartTimeout";
+    /// An activity's whole time, retries included, ran out.
+    pub const SCHEDULE_TO_CLOSE_TIMEOUT: &str = "ScheduleToCloseTimeout";
+    /// One attempt took too long.
+    pub const START_TO_CLOSE_TIMEOUT: &str = "StartToCloseTimeout";
+    /// A heartbeat was missed.
+    pub const HEARTBEAT_TIMEOUT: &str = "HeartbeatTimeout";
+    /// A run and all its continuations took too long.
+    pub const EXECUTION_TIMEOUT: &str = "ExecutionTimeout";
+    /// One iteration of a run took too long.
+    pub const RUN_TIMEOUT: &str = "RunTimeout";
+    /// A run was terminated by an operator.
+    pub const WORKFLOW_TERMINATED: &str = "WorkflowTerminated";
+    /// A task was handed out too often without anyone reporting back.
+    pub const DELIVERIES_EXHAUSTED: &str = "DeliveriesExhausted";
+    /// No run or workflow type of that name.
+    pub const WORKFLOW_NOT_FOUND: &str = "WorkflowNotFound";
+    /// No query handler of that name.
+    pub const QUERY_NOT_FOUND: &str = "QueryNotFound";
+    /// An update's handler failed.
+    pub const UPDATE_FAILED: &str = "UpdateFailed";
+}
+
+impl Failure {
+    /// A failure that a retry may mend.
+    #[must_use]
+    pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            error_type: error_type.into(),
+            message: message.into(),
+            retryable: true,
+            details: Payload::ABSENT,
+            cause: None,
+        }
+    }
+
+    /// The same, marked as final.
+    #[must_use]
+    pub fn non_retryable(mut self) -> Self {
+        self.retryable = false;
+        self
+    }
+
+    /// The same with structured details.
+    #[must_use]
+    pub fn with_details(mut self, details: Payload) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// The same with a cause.
+    #[must_use]
+    pub fn with_cause(mut self, cause: Failure) -> Self {
+        self.cause = Some(Box::new(cause));
+        self
+    }
+
+    /// A failure made of any error, its sources kept as causes.
+    #[must_use]
+    pub fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut failure = Self::new(error_types::GENERIC, error.to_string());
+        failure.cause = error
+            .source()
+            .map(|source| Box::new(Self::from_error(source)));
+        failure
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error_type, self.message)
+    }
+}
+
+/// What an activity answers when it fails.
+///
+/// `?` turns any error into a retryable one; [`ActivityError::non_retryable`] makes a final one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ActivityError(Failure);
+
+impl ActivityError {
+    /// A retryable error with a type of the application's own.
+    #[must_use]
+    pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(Failure::new(error_type, message))
+    }
+
+    /// The same, marked as final.
+    #[must_use]
+    pub fn non_retryable(self) -> Self {
+        Self(self.0.non_retryable())
+    }
+
+    /// The same with structured details.
+    #[must_use]
+    pub fn with_details(self, details: Payload) -> Self {
+        Self(self.0.with_details(details))
+    }
+
+    /// The stored form.
+    #[must_use]
+    pub fn into_failure(self) -> Failure {
+        self.0
+    }
+}
+
+impl<E: std::error::Error + 'static> From<E> for ActivityError {
+    fn from(error: E) -> Self {
+        Self(Failure::from_error(&error))
+    }
+}
+
+/// Why a workflow failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WorkflowError(Failure);
+
+impl WorkflowError {
+    /// An error with a type of the application's own.
+    #[must_use]
+    pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(Failure::new(error_type, message).non_retryable())
+    }
+
+    /// The stored form.
+    #[must_use]
+    pub fn into_failure(self) -> Failure {
+        self.0
+    }
+}
+
+impl std::error::Error for WorkflowError {}
+
+impl fmt::Display for WorkflowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for ActivityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+macro_rules! failure_wrapper {
+    ($name:ident) => {
+        impl Deref for $name {
+            type Target = Failure;
+            fn deref(&self) -> &Failure {
+                &self.0
+            }
+        }
+    };
+}
+failure_wrapper!(ActivityError);
+failure_wrapper!(WorkflowError);
+
+impl From<Failure> for WorkflowError {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl ActivityError {
+    /// Wraps a stored failure again.
+    #[must_use]
+    pub fn from_failure(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+/// Which of an activity's clocks ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeoutType {
+    /// Waited too long to be picked up.
+    ScheduleToStart,
+    /// One attempt ran too long.
+    StartToClose,
+    /// Too long without a heartbeat.
+    Heartbeat,
+    /// All attempts together took too long.
+    ScheduleToClose,
+}
+
+impl TimeoutType {
+    /// The failure's type name.
+    #[must_use]
+    pub const fn error_type(self) -> &'static str {
+        match self {
+            Self::ScheduleToStart => error_types::SCHEDULE_TO_START_TIMEOUT,
+            Self::StartToClose => error_types::START_TO_CLOSE_TIMEOUT,
+            Self::Heartbeat => error_types::HEARTBEAT_TIMEOUT,
+            Self::ScheduleToClose => error_types::SCHEDULE_TO_CLOSE_TIMEOUT,
+        }
+    }
+
+    /// Whether the activity may be tried again: not when its queue is backed up (X21), nor when its whole time is gone.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::StartToClose | Self::Heartbeat)
+    }
+
+    /// The failure that is recorded for it.
+    #[must_use]
+    pub fn failure(self) -> Failure {
+        let mut failure = Failure::new(self.error_type(), format!("{} ran out", self.describe()));
+        failure.retryable = self.is_retryable();
+        failure
+    }
+
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::ScheduleToStart => "the time to be picked up",
+            Self::StartToClose => "the time for one attempt",
+            Self::Heartbeat => "the time between heartbeats",
+            Self::ScheduleToClose => "the time for all attempts",
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How an activity is to be run.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::breaker::CircuitBreakerConfig;
+use crate::retry::RetryPolicy;
+
+/// How an activity is to be run: retries, clocks, priority, breaker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ActivityOptions {
+    /// When it is tried again.
+    pub retry_policy: RetryPolicy,
+    /// Longest wait until a worker picks it up, counted only while it can be picked up.
+    #[serde(rename = "schedule_to_start_timeout_ms", with = "millis")]
+    pub schedule_to_start_timeout: Duration,
+    /// Longest time for one attempt.
+    #[serde(rename = "start_to_close_timeout_ms", with = "millis")]
+    pub start_to_close_timeout: Duration,
+    /// Longest time between two heartbeats; none: no heartbeat is asked for.
+    #[serde(
+        rename = "heartbeat_timeout_ms",
+        with = "optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub heartbeat_timeout: Option<Duration>,
+    /// Longest time for all attempts together.
+    #[serde(
+        rename = "schedule_to_close_timeout_ms",
+        with = "optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub schedule_to_close_timeout: Option<Duration>,
+    /// Breaker that guards it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub circuit_breaker: Option<CircuitBreakerConfig>,
+    /// Higher is claimed first.
+    pub priority: i32,
+    /// What happens when no attempt is left.
+    pub on_exhausted: ExhaustedPolicy,
+    /// Whether it waits in its run's line (the trait model's order, X2) or runs beside the others.
+    pub sequential: bool,
+}
+
+/// What happens when an activity has no attempt left (X22).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExhaustedPolicy {
+    /// The workflow sees the failure; the dead letter is the record.
+    #[default]
+    Fail,
+    /// The workflow goes on waiting; the dead letter decides.
+    Park,
+}
+
+impl Default for ActivityOptions {
+    fn default() -> Self {
+        Self {
+            retry_policy: RetryPolicy::default(),
+            schedule_to_start_timeout: Duration::from_secs(5 * 60),
+            start_to_close_timeout: Duration::from_secs(10 * 60),
+            heartbeat_timeout: None,
+            schedule_to_close_timeout: None,
+            circuit_breaker: None,
+            priority: 0,
+            on_exhausted: ExhaustedPolicy::Fail,
+            sequential: true,
+        }
+    }
+}
+
+/// Durations as whole milliseconds.
+pub mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes whole milliseconds; what does not fit becomes the largest that does.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        u64::try_from(value.as_millis())
+            .unwrap_or(u64::MAX)
+            .serialize(serializer)
+    }
+
+    /// Reads whole milliseconds.
+    ///
+    /// # Errors
+    /// The deserializer's.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
+
+/// Optional durations as whole milliseconds.
+pub mod optional_millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes whole milliseconds or null.
+    ///
+    /// # Errors
+    /// The serializer's.
+    #[allow(clippy::ref_option, reason = "the signature is serde's")]
+    pub fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value
+            .map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+            .serialize(serializer)
+    }
+
+    /// Reads whole milliseconds or null.
+    ///
+    /// # Errors
+    /// The deserializer's.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
+}

@@ -1,0 +1,2 @@
+//! Placeholder; filled in by the next commits.
+fn main() {}
