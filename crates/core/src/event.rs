@@ -407,6 +407,28 @@ event_types! {
 
 impl WorkflowEvent {
     /// The payload the event carries, if its kind carries one.
+    #[must_use]
+    pub fn payload(&self) -> Option<&Payload> {
+        match self {
+            Self::WorkflowStarted { input }
+            | Self::ActivityScheduled { input, .. }
+            | Self::ChildWorkflowStarted { input, .. }
+            | Self::WorkflowContinuedAsNew { input, .. }
+            | Self::UpdateAccepted { input, .. } => Some(input),
+            Self::WorkflowCompleted { result }
+            | Self::ActivityCompleted { result, .. }
+            | Self::ChildWorkflowCompleted { result, .. }
+            | Self::UpdateCompleted { result, .. }
+            | Self::LocalActivityCompleted { result, .. } => Some(result),
+            Self::SignalReceived { signal } => Some(&signal.payload),
+            Self::SideEffectRecorded { value, .. } => Some(value),
+            Self::HumanTaskOpened { request, .. } => Some(request),
+            Self::HumanTaskDecided { answer, .. } => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// The payload the event carries, to be changed.
     pub fn payload_mut(&mut self) -> Option<&mut Payload> {
         match self {
             Self::WorkflowStarted { input }

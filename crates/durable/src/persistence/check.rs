@@ -1,0 +1,324 @@
+//! The edge: what a request must be before a store looks at it. The same for every store, so that a
+//! refusal is the same everywhere.
+
+use std::collections::HashSet;
+
+use durable_core::{AttributeValue, Payload, WorkflowEvent};
+
+use super::StoreError;
+use super::limits::{
+    ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, TEXT_BYTES_MAX,
+    TURN_ITEMS_MAX, check_batch, check_duration, check_id, check_len, check_name, check_payload,
+    check_text,
+};
+use super::model::{
+    NewSignal, NewStepLog, NewTask, NewUpdate, Next, SendSignal, SendUpdate, StartRun, TaskOutcome,
+    TaskResult, TurnCommit,
+};
+
+/// Checks starts.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn starts(starts: &[StartRun]) -> Result<(), StoreError> {
+    check_batch("the number of starts", starts.len())?;
+    starts.iter().try_for_each(start)
+}
+
+/// Checks one start.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn start(start: &StartRun) -> Result<(), StoreError> {
+    check_name("workflow type", &start.workflow_type)?;
+    check_text("version", &start.version, ID_BYTES_MAX)?;
+    check_payload("input", &start.input)?;
+    check_payload("memo", &start.memo)?;
+    if let Some(id) = &start.business_id {
+        check_id("workflow id", id)?;
+    }
+    if let Some(key) = &start.idempotency_key {
+        check_id("idempotency key", key)?;
+    }
+    for timeout in [start.execution_timeout, start.run_timeout]
+        .into_iter()
+        .flatten()
+    {
+        check_duration("workflow timeout", timeout)?;
+    }
+    attributes(
+        start
+            .attributes
+            .iter()
+            .map(|(name, value)| (name, Some(value))),
+    )?;
+    start.signals.iter().try_for_each(signal)?;
+    start.updates.iter().try_for_each(update)
+}
+
+/// Checks signals.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn signals(signals: &[SendSignal]) -> Result<(), StoreError> {
+    check_batch("the number of signals", signals.len())?;
+    signals.iter().try_for_each(|s| signal(&s.signal))
+}
+
+fn signal(signal: &NewSignal) -> Result<(), StoreError> {
+    check_name("signal type", &signal.signal_type)?;
+    check_payload("signal payload", &signal.payload)
+}
+
+/// Checks updates.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn updates(updates: &[SendUpdate]) -> Result<(), StoreError> {
+    check_batch("the number of updates", updates.len())?;
+    updates.iter().try_for_each(|u| update(&u.update))
+}
+
+fn update(update: &NewUpdate) -> Result<(), StoreError> {
+    check_id("update id", &update.update_id)?;
+    check_name("update name", &update.name)?;
+    check_payload("update input", &update.input)
+}
+
+/// Checks results of tasks.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn results(results: &[TaskResult]) -> Result<(), StoreError> {
+    check_batch("the number of results", results.len())?;
+    for result in results {
+        match &result.outcome {
+            TaskOutcome::Completed { result } => check_payload("result", result)?,
+            TaskOutcome::Failed { failure } => check_failure(failure)?,
+            TaskOutcome::Cancelled { reason } => check_text("reason", reason, TEXT_BYTES_MAX)?,
+        }
+        result.step_logs.iter().try_for_each(step_log)?;
+    }
+    Ok(())
+}
+
+/// Checks a failure that is to be stored.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn check_failure(failure: &durable_core::Failure) -> Result<(), StoreError> {
+    check_len("error type", failure.error_type.len(), ID_BYTES_MAX)?;
+    check_len(
+        "error message",
+        failure.message.len(),
+        super::limits::PAYLOAD_BYTES_MAX,
+    )?;
+    check_payload("error details", &failure.details)?;
+    failure.cause.as_deref().map_or(Ok(()), check_failure)
+}
+
+/// Checks the length of a lease.
+///
+/// # Errors
+/// [`StoreError::Limit`] or [`StoreError::Invalid`].
+pub fn lease(lease: std::time::Duration) -> Result<(), StoreError> {
+    let millis = usize::try_from(lease.as_millis()).unwrap_or(usize::MAX);
+    check_len(
+        "lease milliseconds",
+        millis,
+        usize::try_from(LEASE_MS_MAX).unwrap_or(usize::MAX),
+    )?;
+    if lease.is_zero() {
+        return Err(StoreError::Invalid("a lease of no length".into()));
+    }
+    Ok(())
+}
+
+/// Checks a set of turns.
+///
+/// # Errors
+/// The first thing that is wrong; nothing of the set is written then.
+pub fn turns(turns: &[TurnCommit]) -> Result<(), StoreError> {
+    check_batch("the number of turns", turns.len())?;
+    let mut seen = HashSet::with_capacity(turns.len());
+    for turn in turns {
+        if !seen.insert(turn.run_id) {
+            return Err(StoreError::Invalid(format!(
+                "two turns of run {} in one set; commit them one after the other",
+                turn.run_id
+            )));
+        }
+        self::turn(turn)?;
+    }
+    Ok(())
+}
+
+fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
+    let items = [
+        turn.events.len(),
+        turn.tasks.len(),
+        turn.timers.len(),
+        turn.children.len(),
+    ];
+    for count in items {
+        check_len("the number of items in a turn", count, TURN_ITEMS_MAX)?;
+    }
+    turn_shape(turn)?;
+    for event in &turn.events {
+        if let Some(payload) = event.payload() {
+            check_payload("event payload", payload)?;
+        }
+    }
+    turn.tasks.iter().try_for_each(task)?;
+    unique("task", turn.tasks.iter().map(|t| t.task_id.to_string()))?;
+    unique("activity", turn.tasks.iter().map(|t| t.activity_id.clone()))?;
+    for timer in &turn.timers {
+        check_id("timer id", &timer.timer_id)?;
+        check_duration("timer", timer.after)?;
+    }
+    unique("timer", turn.timers.iter().map(|t| t.timer_id.clone()))?;
+    for child in &turn.children {
+        check_id("child id", &child.child_id)?;
+        start(&child.start)?;
+    }
+    turn.signals.iter().try_for_each(|s| signal(&s.signal))?;
+    attributes(
+        turn.attributes
+            .iter()
+            .map(|(name, value)| (name, value.as_ref())),
+    )?;
+    for event in &turn.outbox {
+        check_name("outbox event type", &event.event_type)?;
+        check_payload("outbox payload", &event.payload)?;
+    }
+    turn.step_logs.iter().try_for_each(step_log)?;
+    if let Some(request) = &turn.lease {
+        lease(request.lease)?;
+    }
+    turn.owner
+        .as_ref()
+        .map_or(Ok(()), |owner| lease(owner.lease))
+}
+
+/// A turn's status and its events say the same, and whatever other tables refer to has an event.
+fn turn_shape(turn: &TurnCommit) -> Result<(), StoreError> {
+    let last = turn.events.last();
+    let fits = match &turn.next {
+        Next::Wait => !turn.events.iter().any(WorkflowEvent::is_terminal),
+        Next::Complete { .. } => matches!(last, Some(WorkflowEvent::WorkflowCompleted { .. })),
+        Next::Fail { .. } => matches!(last, Some(WorkflowEvent::WorkflowFailed { .. })),
+        Next::Cancel { .. } => matches!(last, Some(WorkflowEvent::WorkflowCancelled { .. })),
+        Next::ContinueAsNew { .. } => {
+            matches!(last, Some(WorkflowEvent::WorkflowContinuedAsNew { .. }))
+        }
+        Next::Reset { to_sequence } => matches!(
+            turn.events.first(),
+            Some(WorkflowEvent::WorkflowReset { to_sequence: to, .. }) if to == to_sequence
+        ),
+    };
+    if !fits {
+        return Err(StoreError::Invalid(format!(
+            "the events of turn {} do not say what becomes of the run; append the matching event",
+            turn.turn_id
+        )));
+    }
+    let ends = !matches!(turn.next, Next::Wait | Next::Reset { .. });
+    if ends && !(turn.tasks.is_empty() && turn.timers.is_empty()) {
+        return Err(StoreError::Invalid(
+            "a turn that ends the run or continues it as new cannot queue tasks or set timers"
+                .into(),
+        ));
+    }
+    let writes = !(turn.tasks.is_empty() && turn.children.is_empty() && turn.signals.is_empty());
+    if writes && turn.events.is_empty() {
+        return Err(StoreError::Invalid(
+            "a turn that queues tasks, starts children or sends signals has to append an event"
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+fn task(task: &NewTask) -> Result<(), StoreError> {
+    check_id("activity id", &task.activity_id)?;
+    check_name("activity type", &task.activity_type)?;
+    check_payload("activity input", &task.input)?;
+    let options = &task.options;
+    let durations = [
+        Some(options.schedule_to_start_timeout),
+        Some(options.start_to_close_timeout),
+        options.heartbeat_timeout,
+        options.schedule_to_close_timeout,
+        Some(options.retry_policy.initial_interval),
+        Some(options.retry_policy.max_interval),
+        task.delay,
+    ];
+    durations
+        .into_iter()
+        .flatten()
+        .try_for_each(|d| check_duration("activity timeout", d))?;
+    if !(options.retry_policy.jitter.is_finite()
+        && options.retry_policy.backoff_coefficient.is_finite())
+    {
+        return Err(StoreError::Invalid(
+            "a retry policy with a number that is not finite".into(),
+        ));
+    }
+    Ok(())
+}
+
+fn step_log(log: &NewStepLog) -> Result<(), StoreError> {
+    check_id("activity id", &log.activity_id)?;
+    check_text("log message", &log.message, TEXT_BYTES_MAX)?;
+    check_payload("log meta", &log.meta)
+}
+
+/// Checks search attributes.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn attributes<'a>(
+    attributes: impl ExactSizeIterator<Item = (&'a String, Option<&'a AttributeValue>)>,
+) -> Result<(), StoreError> {
+    check_len(
+        "the number of search attributes",
+        attributes.len(),
+        ATTRIBUTES_MAX,
+    )?;
+    for (name, value) in attributes {
+        check_name("search attribute", name)?;
+        match value {
+            Some(AttributeValue::Text(text)) => {
+                check_text("search attribute text", text, ATTRIBUTE_TEXT_BYTES_MAX)?;
+            }
+            Some(AttributeValue::Double(number)) if !number.is_finite() => {
+                return Err(StoreError::Invalid(format!(
+                    "search attribute {name} is not a number"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Checks a payload given on its own.
+///
+/// # Errors
+/// [`StoreError::Limit`].
+pub fn payload(what: &'static str, payload: &Payload) -> Result<(), StoreError> {
+    check_payload(what, payload)
+}
+
+fn unique(what: &str, ids: impl Iterator<Item = String>) -> Result<(), StoreError> {
+    let mut seen = HashSet::new();
+    for id in ids {
+        if seen.contains(&id) {
+            return Err(StoreError::Invalid(format!(
+                "{what} {id} appears twice in one turn"
+            )));
+        }
+        seen.insert(id);
+    }
+    Ok(())
+}

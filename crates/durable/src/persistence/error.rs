@@ -1,0 +1,131 @@
+//! What can go wrong in a store.
+
+use durable_core::{EventError, PayloadError};
+
+/// The source of a [`StoreError`], kept for logs.
+pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// Why a store could not do what it was asked.
+///
+/// Refusals that are part of normal work (a lost lease, a finished run) are outcomes of the
+/// intents, not errors: an error means that the whole call failed and nothing of it was written,
+/// except for [`StoreError::Unavailable`], whose call may have been carried out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Somebody else wrote first.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// The lease is no longer the caller's.
+    #[error("the lease on task {0} is lost")]
+    LeaseLost(uuid::Uuid),
+    /// There is no such thing.
+    #[error("{what} {id} does not exist")]
+    NotFound {
+        /// What kind of thing.
+        what: &'static str,
+        /// Which one.
+        id: String,
+    },
+    /// The caller asked for something that is not allowed; says what, and how to mend it.
+    #[error("invalid request: {0}")]
+    Invalid(String),
+    /// A limit of [`super::limits`] was passed.
+    #[error("{what} is {found}, the limit is {limit}")]
+    Limit {
+        /// What is too large.
+        what: &'static str,
+        /// How large it is.
+        found: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// The run has ended; nothing can be sent to it any more.
+    #[error("run {run_id} has ended ({status}); it takes nothing more")]
+    RunFinished {
+        /// The run.
+        run_id: uuid::Uuid,
+        /// How it ended.
+        status: super::model::WorkflowStatus,
+    },
+    /// The database cannot be reached, or the connection was lost on the way: the call may or may not have been carried out.
+    #[error("the store is unavailable: {message}")]
+    Unavailable {
+        /// What was tried.
+        message: String,
+        /// The driver's error.
+        #[source]
+        source: Option<Source>,
+    },
+    /// What is stored cannot be read; no retry will mend it.
+    #[error("stored data is corrupt: {message}")]
+    Corrupt {
+        /// What and where.
+        message: String,
+        /// Why.
+        #[source]
+        source: Option<Source>,
+    },
+    /// The schema is not the one this build works with.
+    #[error("schema: {0}")]
+    Schema(String),
+    /// The store cannot be opened as asked: bad URL, read-only file, second process.
+    #[error("cannot open the store: {message}")]
+    Open {
+        /// What is wrong, and how to mend it.
+        message: String,
+        /// The driver's error.
+        #[source]
+        source: Option<Source>,
+    },
+}
+
+impl StoreError {
+    /// Whether the same call may succeed later without any change by the caller.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Conflict(_))
+    }
+
+    /// Whether the call may have been carried out although it failed: read back before deciding.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+
+    /// An unreachable database.
+    pub fn unavailable(message: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::Unavailable {
+            message: message.into(),
+            source: Some(source.into()),
+        }
+    }
+
+    /// Unreadable data.
+    pub fn corrupt(message: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::Corrupt {
+            message: message.into(),
+            source: Some(source.into()),
+        }
+    }
+
+    /// A store that cannot be opened, without a driver's error behind it.
+    pub fn open(message: impl Into<String>) -> Self {
+        Self::Open {
+            message: message.into(),
+            source: None,
+        }
+    }
+}
+
+impl From<EventError> for StoreError {
+    fn from(error: EventError) -> Self {
+        Self::corrupt("an event cannot be read", error)
+    }
+}
+
+impl From<PayloadError> for StoreError {
+    fn from(error: PayloadError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}

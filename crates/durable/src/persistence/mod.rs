@@ -1,0 +1,28 @@
+//! Where progress is kept: the store contract and the stores.
+//!
+//! Few, coarse, set-based intents. [`WorkerPort`] is what a worker process needs (claims, turns,
+//! results, leases) and later also runs over gRPC; [`WorkflowEventStore`] is the rest. The stores
+//! are equal: one conformance suite and one differential test run on all of them.
+//!
+//! Architecture invariant: the engine knows a store only through these two traits. SQL lives in
+//! the SQL stores and nowhere else.
+//!
+//! Time: every predicate over time takes an optional instant. Absent, the database's clock
+//! decides; the suites bring their own. Instants are kept in microseconds.
+
+pub mod check;
+mod error;
+pub mod limits;
+pub mod model;
+mod planted;
+mod port;
+mod seed_ops;
+mod shard;
+mod store;
+
+pub use error::{Source, StoreError};
+pub use planted::{Bug, planted};
+pub use port::WorkerPort;
+pub use seed_ops::{HeartbeatResponse, SeedOperations, TaskDefinition, TaskFailureOutcome};
+pub use shard::Shards;
+pub use store::{StoreResult, WorkflowEventStore};

@@ -1,0 +1,207 @@
+//! What operators and dashboards read.
+
+use std::collections::BTreeMap;
+
+use durable_core::{Payload, Timestamp};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::run::{Attributes, WorkflowStatus};
+use super::task::TaskStatus;
+use super::turn::LogLevel;
+use crate::persistence::limits::PAGE_ROWS_MAX;
+
+/// Which page of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Rows wanted; clamped to 1..=[`PAGE_ROWS_MAX`].
+    pub limit: usize,
+    /// Rows to pass over.
+    pub offset: usize,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self {
+            limit: 50,
+            offset: 0,
+        }
+    }
+}
+
+impl Page {
+    /// The limit within its bounds.
+    #[must_use]
+    pub fn rows(self) -> usize {
+        self.limit.clamp(1, PAGE_ROWS_MAX)
+    }
+}
+
+/// Which runs; all conditions must hold. Newest first, which is by id from the largest (ids are UUIDv7).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunFilter {
+    /// Any of these; empty: all.
+    pub statuses: Vec<WorkflowStatus>,
+    /// Only this workflow type.
+    pub workflow_type: Option<String>,
+    /// Only this business id.
+    pub business_id: Option<String>,
+    /// Only with all of these attributes, of the same type and value.
+    pub attributes: Attributes,
+    /// Only children of this run.
+    pub parent: Option<Uuid>,
+    /// Only started at or after.
+    pub created_from: Option<Timestamp>,
+    /// Only started before.
+    pub created_until: Option<Timestamp>,
+    /// Only blocked ones.
+    pub blocked: bool,
+    /// Continue after this run: only smaller ids.
+    pub before: Option<Uuid>,
+}
+
+/// Which tasks; by queue order: priority from the largest, visible_at, id.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TaskFilter {
+    /// Only this run's.
+    pub run_id: Option<Uuid>,
+    /// Only this activity type.
+    pub activity_type: Option<String>,
+    /// Only in this status.
+    pub status: Option<TaskStatus>,
+}
+
+/// Counts for health and metrics.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoreCounts {
+    /// Runs by status.
+    pub runs: BTreeMap<WorkflowStatus, u64>,
+    /// Tasks by type and status.
+    pub tasks: BTreeMap<String, BTreeMap<TaskStatus, u64>>,
+    /// Since when the longest waiting claimable task waits.
+    pub oldest_pending_at: Option<Timestamp>,
+    /// Dead letters nobody has decided.
+    pub dead_letters: u64,
+    /// Messages not delivered yet.
+    pub messages: u64,
+    /// Outbox events not published yet.
+    pub outbox_pending: u64,
+    /// Blocked runs.
+    pub blocked_runs: u64,
+}
+
+/// A log line as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepLogRecord {
+    /// Its id.
+    pub id: Uuid,
+    /// The run.
+    pub run_id: Uuid,
+    /// Which activity.
+    pub activity_id: String,
+    /// Which attempt.
+    pub attempt: u32,
+    /// How grave.
+    pub level: LogLevel,
+    /// For people.
+    pub message: String,
+    /// For programs.
+    pub meta: Payload,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
+
+/// Totals of one hour: how many activities (or runs) of a type ended how, and how long they took.
+///
+/// Durations are counted by powers of two, so that percentiles can be read from the totals.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RollupRecord {
+    /// Start of the hour.
+    pub hour: Timestamp,
+    /// Of what.
+    pub kind: RollupKind,
+    /// The type's name.
+    pub name: String,
+    /// How they ended.
+    pub outcome: RollupOutcome,
+    /// Durations from 2^(n-1) up to 2^n milliseconds; 0 is below one millisecond.
+    pub duration_exp: i16,
+    /// How many.
+    pub count: i64,
+    /// Their milliseconds together.
+    pub total_ms: i64,
+}
+
+/// What a rollup counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RollupKind {
+    /// Activities, from the start of their last attempt to its end.
+    Activity,
+    /// Runs, from start to end.
+    Workflow,
+}
+
+impl RollupKind {
+    /// The stored name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Activity => "activity",
+            Self::Workflow => "workflow",
+        }
+    }
+
+    /// Reads the stored name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Activity, Self::Workflow]
+            .into_iter()
+            .find(|kind| kind.as_str() == name)
+    }
+}
+
+/// How what a rollup counts ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RollupOutcome {
+    /// With a result.
+    Completed,
+    /// With a failure.
+    Failed,
+    /// Given up.
+    Cancelled,
+}
+
+impl RollupOutcome {
+    /// The stored name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the stored name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Completed, Self::Failed, Self::Cancelled]
+            .into_iter()
+            .find(|o| o.as_str() == name)
+    }
+}
+
+/// Which finished runs to delete.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PurgeRuns {
+    /// Only those that ended before.
+    pub finished_before: Timestamp,
+    /// Most runs.
+    pub max: usize,
+    /// Shard to begin with.
+    pub first_shard: u16,
+    /// The instant, absent in production.
+    pub now: Option<Timestamp>,
+}

@@ -1,0 +1,116 @@
+//! A store's whole content in one canonical form, for the differential test and the audit.
+
+use durable_core::Timestamp;
+use uuid::Uuid;
+
+use super::admin::{RollupRecord, StepLogRecord};
+use super::dead_letter::DeadLetter;
+use super::due::{MessageRecord, TimerRecord};
+use super::fact::{Fact, SignalRecord, UpdateRecord};
+use super::outbox::{BreakerRecord, DedupRecord, OutboxRecord};
+use super::run::{Attributes, RunRecord};
+use super::schedule::ScheduleRecord;
+use super::task::TaskRecord;
+use super::turn::HistoryEvent;
+use super::worker::WorkerInfo;
+
+/// Everything a store holds. Two stores that were told the same hold the same.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Dump {
+    /// Runs with all that belongs to them, by id.
+    pub runs: Vec<RunDump>,
+    /// Keys, by kind and key.
+    pub keys: Vec<KeyRecord>,
+    /// Dead letters, by id.
+    pub dead_letters: Vec<DeadLetter>,
+    /// Schedules, by id.
+    pub schedules: Vec<ScheduleRecord>,
+    /// Workers, by id.
+    pub workers: Vec<WorkerInfo>,
+    /// Breakers, by key.
+    pub breakers: Vec<BreakerRecord>,
+    /// Results recorded once, by key.
+    pub dedup: Vec<DedupRecord>,
+    /// Totals, in order.
+    pub rollups: Vec<RollupRecord>,
+}
+
+/// A run with all that belongs to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunDump {
+    /// The run.
+    pub run: RunRecord,
+    /// All its events, those of earlier iterations and epochs included.
+    pub events: Vec<HistoryEvent>,
+    /// Its queued tasks, by line then id.
+    pub tasks: Vec<TaskRecord>,
+    /// Its timers, by id.
+    pub timers: Vec<TimerRecord>,
+    /// Facts that wait, by arrival.
+    pub facts: Vec<Fact>,
+    /// Its signals, by arrival, then id.
+    pub signals: Vec<SignalRecord>,
+    /// Its updates, by arrival, then id.
+    pub updates: Vec<UpdateRecord>,
+    /// Its search attributes.
+    pub attributes: Attributes,
+    /// Messages it sent that are not delivered, in order.
+    pub messages: Vec<MessageRecord>,
+    /// Its outbox events, by id.
+    pub outbox: Vec<OutboxRecord>,
+    /// Its log lines, by id.
+    pub step_logs: Vec<StepLogRecord>,
+}
+
+/// A key that belongs to one run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyRecord {
+    /// What kind of key.
+    pub kind: KeyKind,
+    /// The key.
+    pub key: String,
+    /// The run that has it; for a business id, the last one.
+    pub run_id: Uuid,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
+
+/// What kind of key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyKind {
+    /// A caller's idempotency key: one start.
+    Idempotency,
+    /// A business id: its last run.
+    Business,
+    /// A schedule's tick: one fire.
+    CronSlot,
+    /// A deleted run's id: not to be used again.
+    Tombstone,
+}
+
+impl KeyKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Idempotency,
+        Self::Business,
+        Self::CronSlot,
+        Self::Tombstone,
+    ];
+
+    /// The stored name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idempotency => "idempotency",
+            Self::Business => "business",
+            Self::CronSlot => "cron_slot",
+            Self::Tombstone => "tombstone",
+        }
+    }
+
+    /// Reads the stored name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}

@@ -1,0 +1,75 @@
+//! Known mistakes, planted on purpose, to show that the suites catch them.
+//!
+//! Off in every build but the proof (`cargo xtask prove`, feature `planted-bugs`); there the
+//! environment variable `DURABLE_PLANTED_BUG` chooses one by name at run time.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
+        /// A mistake that somebody made once.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Bug { $($(#[doc = $doc])+ $variant),+ }
+
+        impl Bug {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name by which it is chosen.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A result is stored without checking the lease's token and attempt.
+    UnfencedFinish = "unfenced-finish",
+    /// A claim counts neither attempt nor delivery.
+    UncountedClaim = "uncounted-claim",
+    /// The reaper takes back what was due when it looked, without looking again.
+    ReaperWithoutRecheck = "reaper-without-recheck",
+    /// Facts are taken by "everything up to now" instead of by arrival number.
+    FactsTakenUnseen = "facts-taken-unseen",
+    /// A turn may end the run although a fact has arrived that it has not seen.
+    EndsOverUnseenFacts = "ends-over-unseen-facts",
+    /// The final failure is stored and its dead letter is not.
+    DeadLetterForgotten = "dead-letter-forgotten",
+    /// A repeated message starts a child again.
+    ChildStartNotIdempotent = "child-start-not-idempotent",
+    /// The expected sequence is not checked.
+    SequenceUnchecked = "sequence-unchecked",
+    /// The next task in the run's line is leased while the one before it is not finished.
+    LineIgnored = "line-ignored",
+    /// A signal sent twice under one id is two signals.
+    SignalNotDeduplicated = "signal-not-deduplicated",
+    /// The same idempotency key starts two runs.
+    KeyIgnored = "key-ignored",
+    /// A reset does not raise the epoch and leaves the old tasks in the queue.
+    ResetKeepsEpoch = "reset-keeps-epoch",
+    /// A timer fires a second before its time.
+    TimerFiresEarly = "timer-fires-early",
+    /// A release burns the attempt.
+    ReleaseBurnsAttempt = "release-burns-attempt",
+    /// The tick of a schedule can be taken twice.
+    ScheduleFiresTwice = "schedule-fires-twice",
+}
+
+/// Whether this mistake is planted in this process.
+#[cfg(feature = "planted-bugs")]
+#[must_use]
+pub fn planted(bug: Bug) -> bool {
+    use std::sync::OnceLock;
+    static CHOSEN: OnceLock<Option<String>> = OnceLock::new();
+    CHOSEN
+        .get_or_init(|| std::env::var("DURABLE_PLANTED_BUG").ok())
+        .as_deref()
+        == Some(bug.name())
+}
+
+/// Whether this mistake is planted in this process: never, in this build.
+#[cfg(not(feature = "planted-bugs"))]
+#[must_use]
+pub const fn planted(_bug: Bug) -> bool {
+    false
+}

@@ -1,0 +1,248 @@
+//! The rest of the store: starts, signals, what becomes due, operations.
+
+use async_trait::async_trait;
+use durable_core::{Payload, Timestamp};
+use uuid::Uuid;
+
+use super::model::{
+    Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
+    DlqFilter, Dump, FireDue, Fired, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
+    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+};
+use super::{Shards, StoreError, WorkerPort};
+
+/// The result of every store method.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// A store: the worker's port and everything else the engine, its clients and its operators need.
+///
+/// The rules of [`WorkerPort`] about `now`, order of answers and errors hold here too.
+/// S0's operations, by their names, are in [`super::SeedOperations`], for every store.
+#[async_trait]
+pub trait WorkflowEventStore: WorkerPort {
+    /// How many shards the database has.
+    fn shards(&self) -> Shards;
+
+    // ---- starts, signals, updates -------------------------------------------------------------
+
+    /// Starts runs, in order.
+    ///
+    /// First the idempotency key, then the run id, then the business id decides. A key (or run id) that a run has
+    /// already answers `Existing` if the start is the same ([`StartRun::fingerprint`]), `KeyConflict` if not. With
+    /// signals or updates (signal-with-start) the input is not compared, and they are delivered to the existing run,
+    /// which also is looked for by business id: its last run, if that has not ended. A run that has ended takes none: `RunFinished`.
+    /// The reuse policy looks at the last run with the business id.
+    ///
+    /// Crash: each start is all or nothing, its key included. Repeated: `Existing`. Any number of concurrent callers with one key get one run.
+    async fn start_runs(
+        &self,
+        starts: Vec<StartRun>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<StartOutcome>>;
+
+    /// Sends signals: each waits in its run's inbox as a `signal.received` fact. Refused by a run that has ended.
+    ///
+    /// Crash: all or nothing for each. Repeated: `Duplicate`, also after a turn has taken it.
+    async fn send_signals(
+        &self,
+        signals: Vec<SendSignal>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<SendOutcome>>;
+
+    /// Sends updates: each waits in its run's inbox as an `update.accepted` fact. Refused by a run that has ended.
+    ///
+    /// Crash: all or nothing for each. Repeated: `Duplicate`.
+    async fn send_updates(
+        &self,
+        updates: Vec<SendUpdate>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<SendOutcome>>;
+
+    /// An update and its answer.
+    async fn get_update(&self, run_id: Uuid, update_id: &str) -> StoreResult<Option<UpdateRecord>>;
+
+    /// Ends runs at once: status failed, error `WorkflowTerminated`. Signals that wait are appended to the history
+    /// first, in order, so that none is lost; then the terminal event. Tasks, timers and other facts go; open updates fail;
+    /// parent and children are told by messages.
+    ///
+    /// Crash: all or nothing for each. Repeated: `AlreadyFinished`.
+    async fn terminate_runs(
+        &self,
+        runs: Vec<TerminateRun>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<TerminateOutcome>>;
+
+    // ---- what becomes due ---------------------------------------------------------------------
+
+    /// Handles what is due, shard by shard: first runs past a deadline (failed with `ExecutionTimeout` or `RunTimeout`, the way
+    /// [`Self::terminate_runs`] ends them), then timers (`timer.fired` facts), then tasks: delayed ones may be claimed; a clock that ran out is a
+    /// failed attempt, retried by the policy (start-to-close, heartbeat), or the end of the activity
+    /// (`activity.timed_out` fact and a dead letter; policy `Park` holds here too). Each kind in order of its instant, then id.
+    ///
+    /// Crash: all or nothing for each item. Repeated, or by several at once: each item once, since it is checked again under its run's lock.
+    async fn fire_due(&self, due: FireDue) -> StoreResult<Fired>;
+
+    /// Takes back tasks whose lease has run out, by the end of the lease, then id: they may be claimed at once, the attempt does not count, the
+    /// delivery does. One that was handed out [`super::limits::DELIVERIES_MAX`] times ends as a dead letter (`DeliveriesExhausted`).
+    ///
+    /// The lease is checked again under the run's lock, so that one extended meanwhile is left alone.
+    async fn reap_leases(&self, reap: ReapLeases) -> StoreResult<Vec<ReapedTask>>;
+
+    /// Delivers messages between runs, by sender, sequence number and index within a shard. A receiver that is gone, over, in another iteration
+    /// or has the message already drops it. A child that cannot be started is told to its parent as `child.failed`.
+    ///
+    /// Crash: a message is delivered and removed in one commit. Several at once: each message once.
+    async fn relay_messages(&self, relay: RelayMessages) -> StoreResult<Relayed>;
+
+    // ---- schedules ----------------------------------------------------------------------------
+
+    /// Creates a schedule or replaces it (all but `created_at`, `last_fire_at`, `last_run`).
+    async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()>;
+
+    /// A schedule.
+    async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>>;
+
+    /// Schedules by id.
+    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>>;
+
+    /// Deletes a schedule. False: there was none.
+    async fn delete_schedule(&self, id: &str) -> StoreResult<bool>;
+
+    /// Schedules that are due and not paused, by `next_fire_at`, then id.
+    async fn due_schedules(
+        &self,
+        max: usize,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<ScheduleRecord>>;
+
+    /// Takes ticks of schedules: if the schedule is not paused and `next_fire_at` still is the nominal time, moves it on and starts the run,
+    /// in one commit with the tick's own key. Whoever is second gets `Lost`.
+    ///
+    /// Crash: all or nothing for each. Repeated: `Lost`.
+    async fn fire_schedules(
+        &self,
+        fires: Vec<ScheduleFire>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<ScheduleOutcome>>;
+
+    // ---- workers ------------------------------------------------------------------------------
+
+    /// Registers a worker, or replaces what was known of it; `started_at` and `last_heartbeat_at` become now.
+    async fn register_worker(&self, worker: WorkerInfo, now: Option<Timestamp>) -> StoreResult<()>;
+
+    /// A worker's sign of life. Answers the status it should be in (an operator may have asked it to drain); None: it is not known, register again.
+    async fn worker_heartbeat(
+        &self,
+        beat: WorkerBeat,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Option<WorkerStatus>>;
+
+    /// Workers by id, with the status as stored.
+    async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>>;
+
+    /// Changes a worker's status (drain, stop). False: it is not known.
+    async fn set_worker_status(&self, worker_id: &str, status: WorkerStatus) -> StoreResult<bool>;
+
+    /// Forgets a worker. False: it was not known.
+    async fn deregister_worker(&self, worker_id: &str) -> StoreResult<bool>;
+
+    /// Marks workers as stopped that gave no sign since `silent_since`, and answers their ids, in order.
+    async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>>;
+
+    // ---- dead letters -------------------------------------------------------------------------
+
+    /// Dead letters, newest death first, then by id.
+    async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>>;
+
+    /// Decides about a dead letter; the run's state is checked in the same commit. A run that waits (`Park`): its task is queued
+    /// again in its place in the line, or the fact goes to its inbox. A run that saw the failure: only `Discard` can be done here.
+    ///
+    /// Crash: all or nothing. Repeated: `AlreadyDecided`.
+    async fn decide_dead_letter(
+        &self,
+        run_id: Uuid,
+        id: Uuid,
+        decision: DeadLetterDecision,
+        now: Option<Timestamp>,
+    ) -> StoreResult<DecisionOutcome>;
+
+    /// Deletes dead letters, at most `max`, but none for which a run waits. Answers how many.
+    async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64>;
+
+    // ---- breakers, dedup, outbox --------------------------------------------------------------
+
+    /// A breaker.
+    async fn get_breaker(&self, key: &str) -> StoreResult<Option<BreakerRecord>>;
+
+    /// Saves a breaker if its stored version is `breaker.version` (0: it must not exist), and raises the version by one; `updated_at` becomes now. False: somebody else saved first.
+    async fn save_breaker(
+        &self,
+        breaker: BreakerRecord,
+        now: Option<Timestamp>,
+    ) -> StoreResult<bool>;
+
+    /// Breakers by key.
+    async fn list_breakers(&self) -> StoreResult<Vec<BreakerRecord>>;
+
+    /// Forgets a breaker, which closes it. False: there was none.
+    async fn reset_breaker(&self, key: &str) -> StoreResult<bool>;
+
+    /// The result recorded under a key.
+    async fn get_once(&self, key: &str) -> StoreResult<Option<Payload>>;
+
+    /// Records a result under a key unless there is one, and answers the recorded one: the first wins.
+    async fn put_once(
+        &self,
+        key: &str,
+        result: Payload,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Payload>;
+
+    /// Claims outbox events. Counts an attempt for each.
+    async fn claim_outbox(&self, claim: ClaimOutbox) -> StoreResult<Vec<OutboxRecord>>;
+
+    /// Stores how publishing went. False: the claim had passed on, nothing was written.
+    async fn finish_outbox(
+        &self,
+        reports: Vec<OutboxReport>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<bool>>;
+
+    // ---- reads for operators ------------------------------------------------------------------
+
+    /// A run.
+    async fn get_run(&self, run_id: Uuid) -> StoreResult<Option<RunRecord>>;
+
+    /// Runs, newest first; the limit is clamped to 1..=1000.
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>>;
+
+    /// How many runs.
+    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64>;
+
+    /// A run's search attributes.
+    async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes>;
+
+    /// Queued tasks.
+    async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>>;
+
+    /// A run's log lines, by id.
+    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>>;
+
+    /// Counts for health and metrics.
+    async fn counts(&self) -> StoreResult<StoreCounts>;
+
+    /// Totals since `from`, in order.
+    async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>>;
+
+    // ---- retention and proof ------------------------------------------------------------------
+
+    /// Deletes runs that ended before, by id, with all that belongs to them, and refuses their ids for
+    /// [`super::limits::TOMBSTONE_DAYS`]. A run with messages or outbox events on their way is left for later. Answers how many.
+    async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64>;
+
+    /// Everything the store holds, in canonical form, read at one instant. For tests and the audit: it loads all of it.
+    async fn dump(&self) -> StoreResult<Dump>;
+}
