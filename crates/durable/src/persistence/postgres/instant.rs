@@ -20,11 +20,7 @@ pub(super) fn cut(at: Timestamp) -> Timestamp {
 }
 
 impl ToSql for Instant {
-    fn to_sql(
-        &self,
-        _: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         out.put_i64(self.0.as_microsecond() - EPOCH_US);
         Ok(IsNull::No)
     }
@@ -49,7 +45,11 @@ mod tests {
 
     #[test]
     fn an_instant_comes_back_cut_to_microseconds() {
-        for text in ["2026-11-15T10:00:00.123456789Z", "1969-07-20T00:00:00Z", "9999-12-30T22:00:00.9Z"] {
+        for text in [
+            "2026-11-15T10:00:00.123456789Z",
+            "1969-07-20T00:00:00Z",
+            "9999-12-30T22:00:00.9Z",
+        ] {
             let at: Timestamp = text.parse().unwrap();
             let mut wire = BytesMut::new();
             Instant(at).to_sql(&Type::TIMESTAMPTZ, &mut wire).unwrap();

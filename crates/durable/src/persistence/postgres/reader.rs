@@ -99,17 +99,17 @@ impl<'r> Reader<'r> {
 }
 
 /// All rows, each by the same reader.
-pub(super) fn read_all<T>(
-    rows: &[Row],
-    read: impl Fn(&mut Reader<'_>) -> StoreResult<T>,
+pub(super) fn read_all<'r, T>(
+    rows: &'r [Row],
+    read: impl Fn(&mut Reader<'r>) -> StoreResult<T>,
 ) -> StoreResult<Vec<T>> {
     rows.iter().map(|row| read(&mut Reader::new(row))).collect()
 }
 
 /// The first row, if there is one.
-pub(super) fn read_first<T>(
-    rows: &[Row],
-    read: impl Fn(&mut Reader<'_>) -> StoreResult<T>,
+pub(super) fn read_first<'r, T>(
+    rows: &'r [Row],
+    read: impl Fn(&mut Reader<'r>) -> StoreResult<T>,
 ) -> StoreResult<Option<T>> {
     rows.first()
         .map(|row| read(&mut Reader::new(row)))

@@ -26,7 +26,7 @@ macro_rules! statements {
             pub(in crate::persistence::postgres) const $name: Statement = Statement {
                 name: stringify!($name),
                 sql: $sql,
-                params: &[$(Type::$ty),*],
+                params: &[$(tokio_postgres::types::Type::$ty),*],
             };
         )+
         /// All statements of this file.
@@ -84,7 +84,11 @@ mod tests {
                 assert!(used, "{} does not use {place}", statement.name);
             }
             let beyond = format!("${}", count + 1);
-            assert!(!statement.sql.contains(&beyond), "{} uses {beyond}", statement.name);
+            assert!(
+                !statement.sql.contains(&beyond),
+                "{} uses {beyond}",
+                statement.name
+            );
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Counts for health and metrics. They read all of a table or an index of it; operators' reads have a pool of their own.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

@@ -1,7 +1,5 @@
 //! Search attributes: `durable_search_attributes`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

@@ -1,7 +1,5 @@
 //! The instant of a transaction.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

@@ -1,7 +1,5 @@
 //! What becomes due. None of these lock: what they find is loaded, and looked at again, under its lock.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

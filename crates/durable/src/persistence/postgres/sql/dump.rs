@@ -1,7 +1,5 @@
 //! Everything, for tests and the audit.
 
-use tokio_postgres::types::Type;
-
 use super::letters::letter_columns;
 use super::outbox::outbox_columns;
 use super::runs::run_columns;

@@ -1,7 +1,5 @@
 //! History: `durable_workflow_events`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

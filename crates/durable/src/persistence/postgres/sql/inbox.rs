@@ -1,7 +1,5 @@
 //! Facts that wait: `durable_inbox`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

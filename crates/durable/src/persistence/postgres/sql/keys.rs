@@ -1,7 +1,5 @@
 //! Keys that belong to one run: `durable_keys`, sharded by the key itself.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

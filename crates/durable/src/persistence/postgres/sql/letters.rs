@@ -1,7 +1,5 @@
 //! Dead letters: `durable_dead_letter_queue`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 /// A whole letter, in the order in which `rows::letters::record` reads it.

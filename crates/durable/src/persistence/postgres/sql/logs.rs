@@ -1,7 +1,5 @@
 //! Log lines of attempts: `durable_step_logs`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

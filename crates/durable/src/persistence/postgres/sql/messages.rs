@@ -1,7 +1,5 @@
 //! Messages between runs: `durable_messages`, in the sender's shard.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

@@ -1,7 +1,5 @@
 //! Events for the outside: `durable_outbox`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 /// A whole outbox event, in the order in which `rows::outbox::record` reads it.
@@ -57,7 +55,7 @@ statements! {
         )
         UPDATE {s}.durable_outbox AS t
         SET state = 'in_flight', attempts = t.attempts + 1, token = $3,
-            available_at = clock.now + $4 * INTERVAL '1 millisecond'
+            available_at = clock.now + $4 * INTERVAL '1 microsecond'
         FROM pick CROSS JOIN clock
         WHERE t.partition_key = $1 AND t.workflow_id = pick.workflow_id AND t.id = pick.id
         RETURNING clock.now, pick.available_at, ", outbox_columns!());

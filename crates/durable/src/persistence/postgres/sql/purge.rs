@@ -1,6 +1,4 @@
-//! Deleting runs with all that belongs to them. Each by the first two columns of a primary key; the runs are locked before.
-
-use tokio_postgres::types::Type;
+//! Deleting runs with all that belongs to them (tasks and timers have statements for it already). Each by the first two columns of a primary key; the runs are locked before.
 
 use crate::persistence::postgres::statement::{Statement, statements};
 
@@ -17,10 +15,6 @@ macro_rules! delete_of {
 statements! {
     /// History.
     PURGE_EVENTS [INT4, UUID_ARRAY] = delete_of!("durable_workflow_events");
-    /// Queued tasks.
-    PURGE_TASKS [INT4, UUID_ARRAY] = delete_of!("durable_task_queue");
-    /// Timers.
-    PURGE_TIMERS [INT4, UUID_ARRAY] = delete_of!("durable_timers");
     /// Facts that wait.
     PURGE_FACTS [INT4, UUID_ARRAY] = delete_of!("durable_inbox");
     /// The ledger of signals.

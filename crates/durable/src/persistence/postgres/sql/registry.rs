@@ -1,7 +1,5 @@
 //! Single rows by a key of their own: workers, breakers, results recorded once.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 /// A whole worker, in the order in which `rows::registry::worker` reads it.

@@ -1,7 +1,5 @@
 //! Totals: `durable_rollups`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

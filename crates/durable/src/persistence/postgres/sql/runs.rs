@@ -1,7 +1,5 @@
 //! Runs: `durable_workflow_instances`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 /// A whole run, in the order in which `rows::runs::record` reads it.
@@ -102,7 +100,7 @@ statements! {
             LIMIT $5
         )
         UPDATE {s}.durable_workflow_instances AS t
-        SET owner_id = $6, owner_expires_at = pick.now + $7 * INTERVAL '1 millisecond'
+        SET owner_id = $6, owner_expires_at = pick.now + $7 * INTERVAL '1 microsecond'
         FROM pick
         WHERE t.partition_key = $1 AND t.id = pick.pick_id
         RETURNING pick.now, ", run_columns!());

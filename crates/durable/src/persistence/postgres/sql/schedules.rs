@@ -1,7 +1,5 @@
 //! Schedules: `durable_schedules`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 /// A whole schedule, in the order in which `rows::schedules::record` reads it.

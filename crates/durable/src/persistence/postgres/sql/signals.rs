@@ -1,7 +1,5 @@
 //! The ledger of signals: `durable_signals`. `sequence_num` is the number of arrival.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

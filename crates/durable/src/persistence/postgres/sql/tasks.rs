@@ -1,7 +1,5 @@
 //! Queued tasks: `durable_task_queue`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 /// A whole task, in the order in which `rows::tasks::record` reads it.
@@ -107,7 +105,7 @@ statements! {
     CLAIM_TASKS [INT4, TEXT_ARRAY, INT8, TEXT, UUID, INT8, TIMESTAMPTZ, INT4] = concat!("
         WITH pick AS MATERIALIZED (
             SELECT c.workflow_id, c.id, clock.now,
-                   clock.now + $6 * INTERVAL '1 millisecond' AS lease_expires_at
+                   clock.now + $6 * INTERVAL '1 microsecond' AS lease_expires_at
             FROM (SELECT COALESCE($7, clock_timestamp()) AS now) AS clock
             CROSS JOIN unnest($2) AS wanted(activity_type)
             CROSS JOIN LATERAL (

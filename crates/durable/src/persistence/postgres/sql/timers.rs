@@ -1,7 +1,5 @@
 //! Timers: `durable_timers`.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {

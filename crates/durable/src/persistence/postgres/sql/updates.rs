@@ -1,7 +1,5 @@
 //! Updates and their answers: `durable_updates`. `sequence_num` is the number of arrival.
 
-use tokio_postgres::types::Type;
-
 use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {
