@@ -156,3 +156,210 @@ pub(super) fn drops_queue(next: &Next) -> bool {
         | Next::ContinueAsNew { .. } => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use durable_core::{ActivityOptions, Payload, WorkflowEvent};
+
+    use super::*;
+    use crate::persistence::Shards;
+    use crate::persistence::memory::state::State;
+    use crate::persistence::model::{
+        FinishedTask, LeaseRequest, NewSignal, NewTask, NewTimer, SendSignal, StartRun, TaskEnd,
+        TaskLease,
+    };
+
+    const RUN: Uuid = Uuid::from_u128(1);
+    const TASK: Uuid = Uuid::from_u128(2);
+    const FIRST_TURN: Uuid = Uuid::from_u128(3);
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn task(task_id: Uuid, activity_id: &str) -> NewTask {
+        NewTask {
+            task_id,
+            activity_id: activity_id.into(),
+            activity_type: "a".into(),
+            input: Payload::ABSENT,
+            options: ActivityOptions::default(),
+            delay: None,
+            lease: true,
+            trace: None,
+        }
+    }
+
+    fn timer(seconds: u64) -> NewTimer {
+        NewTimer {
+            timer_id: "t".into(),
+            after: Duration::from_secs(seconds),
+        }
+    }
+
+    fn turn_on(state: &State, turn_id: Uuid) -> TurnCommit {
+        TurnCommit::new(state.at(RUN).run(), turn_id)
+    }
+
+    /// A run after its first turn: a leased task, a timer due at second 20, one signal in the inbox.
+    fn run_with_everything() -> State {
+        let mut state = State::new(Shards::default());
+        state.start_run(StartRun::new(RUN, "w", Payload::ABSENT), None, at(0));
+        let mut turn = turn_on(&state, FIRST_TURN);
+        turn.events = vec![WorkflowEvent::WorkflowStarted {
+            input: Payload::ABSENT,
+        }];
+        turn.tasks = vec![task(TASK, "x")];
+        turn.timers = vec![timer(10)];
+        turn.lease = Some(LeaseRequest {
+            worker_id: "w".into(),
+            lease: Duration::from_secs(15),
+        });
+        state.commit_turn(turn, at(10));
+        let signal = NewSignal {
+            signal_id: Uuid::from_u128(4),
+            signal_type: "s".into(),
+            payload: Payload::ABSENT,
+        };
+        state.send_signal(
+            SendSignal {
+                run_id: RUN,
+                signal,
+            },
+            at(11),
+        );
+        state
+    }
+
+    #[test]
+    fn the_first_thing_in_the_way_decides_in_the_order_of_the_contract() {
+        let mut state = run_with_everything();
+        let lease = TaskLease {
+            run_id: RUN,
+            task_id: TASK,
+            attempt: 1,
+            token: Uuid::nil(),
+        };
+        let mut turn = turn_on(&state, Uuid::from_u128(5));
+        turn.expected_epoch = 7;
+        turn.expected_sequence = 7;
+        turn.facts_through = 7;
+        turn.finished_tasks = vec![FinishedTask {
+            lease,
+            end: TaskEnd::Completed,
+        }];
+        turn.fired_timers = vec!["t".into()];
+        turn.tasks = vec![task(TASK, "y")];
+        turn.next = Next::Reset { to_sequence: 9 };
+        let why = |state: &State, turn: &TurnCommit| accept(state.at(RUN), turn, at(12));
+
+        assert_eq!(why(&state, &turn), Err(Rejection::Epoch { found: 0 }));
+        turn.expected_epoch = 0;
+        assert_eq!(why(&state, &turn), Err(Rejection::Sequence { found: 1 }));
+        turn.expected_sequence = 1;
+        let facts = Rejection::Facts {
+            consumed: 0,
+            arrivals: 1,
+        };
+        assert_eq!(why(&state, &turn), Err(facts));
+        turn.facts_through = 0;
+        turn.next = Next::Complete {
+            result: Payload::ABSENT,
+        };
+        assert_eq!(
+            why(&state, &turn),
+            Err(Rejection::UnseenFacts { arrivals: 1 })
+        );
+        turn.next = Next::Wait;
+        let lost = Rejection::LeaseLost { task_id: TASK };
+        assert_eq!(why(&state, &turn), Err(lost));
+        turn.finished_tasks.clear();
+        assert_eq!(
+            why(&state, &turn),
+            Err(Rejection::TimerNotDue {
+                timer_id: "t".into()
+            })
+        );
+        turn.fired_timers.clear();
+        turn.timers = vec![timer(1)];
+        let in_use = |what, id: &str| {
+            let id = id.to_owned();
+            Err(Rejection::IdInUse { what, id })
+        };
+        assert_eq!(why(&state, &turn), in_use("task", &TASK.to_string()));
+        turn.tasks = vec![task(Uuid::from_u128(6), "x")];
+        assert_eq!(why(&state, &turn), in_use("activity", "x"));
+        turn.cancelled_activities = vec!["x".into()];
+        assert_eq!(why(&state, &turn), in_use("timer", "t"));
+        turn.cancelled_timers = vec!["t".into()];
+        assert_eq!(why(&state, &turn), Ok(()));
+        turn.next = Next::Reset { to_sequence: 2 };
+        let outside = Rejection::ResetOutside {
+            to_sequence: 2,
+            first: 1,
+            last: 1,
+        };
+        assert_eq!(why(&state, &turn), Err(outside));
+
+        state.terminate(RUN, "enough", at(12));
+        turn.next = Next::Wait;
+        let status = WorkflowStatus::Failed;
+        assert_eq!(why(&state, &turn), Err(Rejection::RunFinished { status }));
+    }
+
+    #[test]
+    fn a_task_or_timer_named_twice_is_lost_the_second_time() {
+        let state = run_with_everything();
+        let finished = FinishedTask {
+            lease: TaskLease {
+                run_id: RUN,
+                task_id: TASK,
+                attempt: 1,
+                token: FIRST_TURN,
+            },
+            end: TaskEnd::Completed,
+        };
+        let mut turn = turn_on(&state, Uuid::from_u128(5));
+        turn.finished_tasks = vec![finished.clone(), finished];
+        let lost = Rejection::LeaseLost { task_id: TASK };
+        assert_eq!(accept(state.at(RUN), &turn, at(20)), Err(lost));
+        turn.finished_tasks.pop();
+        turn.fired_timers = vec!["t".into(), "t".into()];
+        let timer_id = "t".to_owned();
+        assert_eq!(
+            accept(state.at(RUN), &turn, at(20)),
+            Err(Rejection::TimerNotDue { timer_id })
+        );
+        turn.fired_timers.pop();
+        assert_eq!(accept(state.at(RUN), &turn, at(20)), Ok(()));
+    }
+
+    #[test]
+    fn a_failed_run_takes_a_reset_and_begins_a_new_epoch_with_an_empty_queue() {
+        let mut state = run_with_everything();
+        state.terminate(RUN, "enough", at(12));
+        let mut turn = turn_on(&state, Uuid::from_u128(5));
+        turn.events = vec![WorkflowEvent::WorkflowReset {
+            to_sequence: 1,
+            epoch: 1,
+            reason: "again".into(),
+        }];
+        turn.next = Next::Reset { to_sequence: 1 };
+        // The signal that waited is in the history, before the end.
+        let events = state.at(RUN).events.iter();
+        let names: Vec<_> = events.map(|e| e.event.event_type()).collect();
+        assert_eq!(
+            names,
+            ["workflow.started", "signal.received", "workflow.failed"]
+        );
+        state.commit_turn(turn, at(13));
+        let run = state.at(RUN);
+        assert_eq!(
+            (run.run().epoch, run.run().status),
+            (1, WorkflowStatus::Running)
+        );
+        assert_eq!(run.run().ready_at, Some(at(13)));
+        assert!(run.tasks().is_empty() && run.timers().is_empty());
+        assert_eq!(run.run().error, None);
+    }
+}

@@ -66,9 +66,9 @@ impl State {
             let listed = self.shard(shard).messages.iter().take(relay.max);
             let listed: Vec<_> = listed.copied().collect();
             for (sender, sequence_num, idx) in listed {
-                let message = self
-                    .take_message(sender, (sequence_num, idx))
-                    .expect("a delivery removes no message but its own");
+                let Some(message) = self.take_message(sender, (sequence_num, idx)) else {
+                    continue;
+                };
                 if self.relay(sender, message.message, &mut touched, now) {
                     relayed.delivered += 1;
                 } else {
