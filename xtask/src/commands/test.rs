@@ -36,15 +36,15 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<ExitCode
     for suite in &chosen {
         outcomes.push(run_suite(suite, &context)?);
     }
-    print!("\n{}", table::render(&outcomes));
     let left_out: Vec<&str> = suites::SUITES
         .iter()
         .filter(|suite| !chosen.iter().any(|chosen| chosen.name == suite.name))
         .map(|suite| suite.name)
         .collect();
     if !left_out.is_empty() {
-        println!("not run, as asked: {}", left_out.join(", "));
+        println!("\nnot run, as asked: {}", left_out.join(", "));
     }
+    print!("\n{}", table::render(&outcomes));
     if args.keep {
         servers.keep();
     }

@@ -3,7 +3,6 @@
 use std::{
     env,
     io::{self, IsTerminal as _},
-    path::PathBuf,
     process::Command,
 };
 
@@ -24,8 +23,8 @@ pub(super) fn find_or_install() -> anyhow::Result<Binaries> {
     if let Some(binaries) = found.complete() {
         return Ok(binaries);
     }
-    println!("postgres: {} not found, installing", missing.join(" and "));
     let mut command = installer(account::own_uid()? == 0, &missing, &on_path)?;
+    println!("postgres: {} not found, installing", missing.join(" and "));
     let status = process::run(&mut command)?;
     if !status.success() {
         bail!(
@@ -81,12 +80,13 @@ fn installer(
 
 fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut folders = env::split_paths(&path).chain([PathBuf::from("/usr/bin")]);
-    folders.any(|folder| folder.join(program).is_file())
+    env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
