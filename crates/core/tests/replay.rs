@@ -103,6 +103,17 @@ fn trait_workflow_runs_to_its_result() {
 }
 
 #[test]
+fn ending_that_the_workflow_asked_for_itself_is_the_only_one() {
+    let lost = Fact::ChildCompleted {
+        workflow_id: identity().child_run_id("ship"),
+        child_id: "ship".into(),
+        result: json("0"),
+    };
+    let (run, _) = live::<Order>(&[start("5"), charged(), lost]).unwrap();
+    assert_eq!(run.history().ended_with(), Some("workflow.failed"));
+}
+
+#[test]
 fn other_id_or_type_is_a_divergence_that_says_where_and_what() {
     let mut events = whole_order();
     let E::ActivityScheduled { activity_type, .. } = &mut events[1].1 else {

@@ -80,6 +80,10 @@ impl Workflow for Order {
 
     fn on_child_completed(&mut self, _child_id: &str, result: Value) -> Vec<A> {
         self.shipment = result.as_u64();
+        if self.shipment == Some(0) {
+            let error = WorkflowError::new("Lost", "an ending of its own, though it is completed");
+            return vec![A::FailWorkflow { error }];
+        }
         vec![A::CancelTimer {
             timer_id: "late".into(),
         }]
