@@ -1,1 +1,10 @@
-//! Placeholder; filled in by the next commits.
+//! Proof for stores: conformance, differential test, faults, audit. Also for authors of other stores.
+//!
+//! Architecture invariant: nothing depends on this crate except tests.
+
+pub mod conformance;
+pub mod flavour;
+pub mod world;
+
+pub use flavour::{Flavour, StoreUnderTest};
+pub use world::World;

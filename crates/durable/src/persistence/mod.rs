@@ -14,11 +14,14 @@ pub mod check;
 mod error;
 pub mod limits;
 pub mod memory;
+pub mod migrations;
 pub mod model;
 mod planted;
 mod port;
 mod seed_ops;
 mod shard;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod sql;
 mod store;
 
 pub use error::{Source, StoreError};

@@ -1,0 +1,47 @@
+//! The conformance suite on every store.
+
+use durable_testkit::conformance::{self, Claim};
+use durable_testkit::flavour::Kind;
+use durable_testkit::{Flavour, World};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    let flavours = [
+        Flavour {
+            kind: Kind::Memory,
+            shards: 1,
+        },
+        Flavour {
+            kind: Kind::Memory,
+            shards: 4,
+        },
+    ];
+    let trials = flavours
+        .into_iter()
+        .flat_map(|flavour| {
+            conformance::all()
+                .into_iter()
+                .map(move |claim| trial(flavour, claim))
+        })
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn trial(flavour: Flavour, claim: Claim) -> Trial {
+    let name = format!("{}::{}::{}", flavour.name(), claim.subject, claim.name);
+    Trial::test(name, move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|e| Failed::from(e.to_string()))?;
+        runtime.block_on(async {
+            let under_test = flavour
+                .open()
+                .await
+                .map_err(|e| Failed::from(format!("{e:#}")))?;
+            (claim.body)(&World::new(under_test.store.clone())).await;
+            Ok(())
+        })
+    })
+}
