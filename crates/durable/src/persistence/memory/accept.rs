@@ -58,7 +58,7 @@ fn leases_hold(run: &RunState, turn: &TurnCommit) -> Result<(), Rejection> {
             && run
                 .tasks()
                 .get(&lease.task_id)
-                .is_some_and(|task| task.is_leased_as(lease));
+                .is_some_and(|task| task.is_leased_as(lease) || planted(Bug::UnfencedFinish));
         if !(holds && seen.insert(lease.task_id)) {
             return Err(Rejection::LeaseLost {
                 task_id: lease.task_id,

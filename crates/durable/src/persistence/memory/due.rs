@@ -23,89 +23,82 @@ enum Ran {
 }
 
 impl State {
-    /// Shard by shard; each list is made when its turn comes, and each item looked at again.
+    /// Shard by shard: first the three lists, then each item is looked at again, since a run that ends takes its
+    /// timers and tasks along and a task that ends moves its run's line.
     pub(super) fn fire_due(&mut self, due: &FireDue, now: Timestamp) -> Fired {
         let mut fired = Fired::default();
         let mut ready = BTreeSet::new();
         for shard in self.shards.from(due.first_shard) {
-            self.end_late_runs(shard, due.max, &mut fired, now);
-            self.fire_timers(shard, due.max, &mut fired, &mut ready, now);
-            self.run_clocks(shard, due, &mut fired, &mut ready, now);
+            let index = self.shard(shard);
+            let runs = first_due(&index.deadlines, |key| key.0, now, due.max);
+            let timers = first_due(&index.timers, |key| key.0, timer_horizon(now), due.max);
+            let tasks = first_due(&index.clocks, |key| key.0, now, due.max);
+            for (_, run_id) in runs {
+                self.end_late_run(run_id, now);
+                fired.runs_timed_out += 1;
+            }
+            for (_, run_id, timer_id) in timers {
+                if self.take_timer(run_id, &timer_id).is_some() {
+                    self.deliver(run_id, WorkflowEvent::TimerFired { timer_id }, now);
+                    fired.timers += 1;
+                    ready.insert(run_id);
+                }
+            }
+            for (_, task_id, run_id) in tasks {
+                if self.run_clock(run_id, task_id, due.jitter, &mut fired, now) {
+                    ready.insert(run_id);
+                }
+            }
         }
         fired.ready_runs = ready.into_iter().collect();
         fired.next_due = self.next_due();
         fired
     }
 
-    fn end_late_runs(&mut self, shard: i32, max: usize, fired: &mut Fired, now: Timestamp) {
-        for (_, run_id) in first_due(&self.shard(shard).deadlines, |key| key.0, now, max) {
-            let execution = self.at(run_id).run().execution_deadline;
-            let (error_type, message) = if execution.is_some_and(|at| at <= now) {
-                let message = "the time for the whole execution ran out";
-                (error_types::EXECUTION_TIMEOUT, message)
-            } else {
-                (error_types::RUN_TIMEOUT, "the time for this run ran out")
-            };
-            let error = Failure::new(error_type, message).non_retryable();
-            self.end_by_store(run_id, error, now);
-            fired.runs_timed_out += 1;
-        }
+    fn end_late_run(&mut self, run_id: Uuid, now: Timestamp) {
+        let execution = self.at(run_id).run().execution_deadline;
+        let (error_type, message) = if execution.is_some_and(|at| at <= now) {
+            let message = "the time for the whole execution ran out";
+            (error_types::EXECUTION_TIMEOUT, message)
+        } else {
+            (error_types::RUN_TIMEOUT, "the time for this run ran out")
+        };
+        let error = Failure::new(error_type, message).non_retryable();
+        self.end_by_store(run_id, error, now);
     }
 
-    fn fire_timers(
+    /// Lets the clock that ran out have its effect; answers whether the run was told something.
+    fn run_clock(
         &mut self,
-        shard: i32,
-        max: usize,
+        run_id: Uuid,
+        task_id: Uuid,
+        jitter: f64,
         fired: &mut Fired,
-        ready: &mut BTreeSet<Uuid>,
         now: Timestamp,
-    ) {
-        let horizon = timer_horizon(now);
-        for (_, run_id, timer_id) in first_due(&self.shard(shard).timers, |key| key.0, horizon, max)
-        {
-            self.take_timer(run_id, &timer_id);
-            self.deliver(run_id, WorkflowEvent::TimerFired { timer_id }, now);
-            fired.timers += 1;
-            ready.insert(run_id);
-        }
-    }
-
-    fn run_clocks(
-        &mut self,
-        shard: i32,
-        due: &FireDue,
-        fired: &mut Fired,
-        ready: &mut BTreeSet<Uuid>,
-        now: Timestamp,
-    ) {
-        for (_, task_id, run_id) in first_due(&self.shard(shard).clocks, |key| key.0, now, due.max)
-        {
-            // A task before it in the list may have moved its run's line.
-            let task = &self.at(run_id).tasks()[&task_id];
-            let Some(ran) = which_clock(task, now) else {
-                continue;
-            };
-            let told = match ran {
-                Ran::Delay => {
-                    self.edit_task(run_id, task_id, |task| {
-                        task.status = TaskStatus::Pending;
-                        task.visible_at = now;
-                    });
-                    fired.tasks_ready += 1;
-                    continue;
-                }
-                Ran::Out(timeout) => self
-                    .end_task(run_id, task_id, FinalEnd::TimedOut(timeout), now)
-                    .is_some(),
-                Ran::AttemptOut(timeout) => {
-                    let end = FinalEnd::TimedOut(timeout);
-                    let outcome = self.end_attempt(run_id, task_id, end, due.jitter, now);
-                    matches!(outcome, FinishOutcome::Recorded { .. })
-                }
-            };
-            fired.tasks_timed_out += 1;
-            if told {
-                ready.insert(run_id);
+    ) -> bool {
+        let task = self.task(run_id, task_id);
+        let Some(ran) = task.and_then(|task| which_clock(task, now)) else {
+            return false;
+        };
+        match ran {
+            Ran::Delay => {
+                fired.tasks_ready += 1;
+                self.edit_task(run_id, task_id, |task| {
+                    task.status = TaskStatus::Pending;
+                    task.visible_at = now;
+                });
+                false
+            }
+            Ran::Out(timeout) => {
+                fired.tasks_timed_out += 1;
+                let end = FinalEnd::TimedOut(timeout);
+                self.end_task(run_id, task_id, end, now).is_some()
+            }
+            Ran::AttemptOut(timeout) => {
+                fired.tasks_timed_out += 1;
+                let end = FinalEnd::TimedOut(timeout);
+                let outcome = self.end_attempt(run_id, task_id, end, jitter, now);
+                matches!(outcome, FinishOutcome::Recorded { .. })
             }
         }
     }

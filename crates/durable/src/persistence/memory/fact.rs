@@ -52,7 +52,7 @@ impl State {
         }) {
             Err(outcome) => outcome,
             Ok(()) => SendOutcome::Accepted {
-                arrival: self.deliver_signal(send.run_id, send.signal, now),
+                arrival: self.deliver_signal(send.run_id, send.signal, now, now),
             },
         }
     }
@@ -122,52 +122,43 @@ impl State {
         let known = self.at(run_id).signals().contains_key(&signal.signal_id);
         let new = !known || planted(Bug::SignalNotDeduplicated);
         if new {
-            self.deliver_signal(run_id, signal, now);
+            self.deliver_signal(run_id, signal, now, now);
         }
         new
     }
 
-    /// Delivers a signal and writes its row in the ledger.
-    fn deliver_signal(&mut self, run_id: Uuid, signal: NewSignal, now: Timestamp) -> i64 {
-        let row = SignalRecord {
-            run_id,
-            signal_id: signal.signal_id,
-            signal_type: signal.signal_type.clone(),
-            payload: signal.payload.clone(),
-            arrival: 0,
-            sent_at: now,
-            processed_at: None,
-        };
-        self.deliver_under(run_id, row, signal, now)
-    }
-
-    /// Delivers a signal again that an older iteration took; its row moves along.
+    /// Delivers a signal again that an older iteration took; it keeps the instant at which it was sent.
     pub(super) fn carry_signal(&mut self, run_id: Uuid, signal: NewSignal, now: Timestamp) {
-        match self.at(run_id).signals().get(&signal.signal_id).cloned() {
-            Some(row) => self.deliver_under(run_id, row, signal, now),
-            None => self.deliver_signal(run_id, signal, now),
-        };
+        let row = self.at(run_id).signals().get(&signal.signal_id);
+        let sent_at = row.map_or(now, |row| row.sent_at);
+        self.deliver_signal(run_id, signal, sent_at, now);
     }
 
-    /// Delivers a signal under its row in the ledger, which gets the new arrival.
-    fn deliver_under(
+    /// Delivers a signal and writes its row in the ledger, anew if there was one.
+    fn deliver_signal(
         &mut self,
         run_id: Uuid,
-        mut row: SignalRecord,
         signal: NewSignal,
+        sent_at: Timestamp,
         now: Timestamp,
     ) -> i64 {
         let event = WorkflowEvent::SignalReceived {
             signal: WorkflowSignal {
-                signal_type: signal.signal_type,
-                payload: signal.payload,
-                sent_at: row.sent_at,
+                signal_type: signal.signal_type.clone(),
+                payload: signal.payload.clone(),
+                sent_at,
             },
         };
-        row.arrival = self.deliver(run_id, event, now);
-        row.processed_at = None;
-        let arrival = row.arrival;
-        self.at_mut(run_id).put_signal(row);
+        let arrival = self.deliver(run_id, event, now);
+        self.at_mut(run_id).put_signal(SignalRecord {
+            run_id,
+            signal_id: signal.signal_id,
+            signal_type: signal.signal_type,
+            payload: signal.payload,
+            arrival,
+            sent_at,
+            processed_at: None,
+        });
         arrival
     }
 

@@ -50,7 +50,7 @@ impl State {
         })
     }
 
-    pub(super) fn block_run(&mut self, block: BlockRun) -> bool {
+    pub(super) fn block_run(&mut self, block: BlockRun, now: Timestamp) -> bool {
         let blocks = self
             .find(block.run_id)
             .is_some_and(|run| !run.has_ended() && run.run().sequence == block.expected_sequence);
@@ -61,6 +61,7 @@ impl State {
                     reason: block.reason,
                 });
                 run.owner = None;
+                run.updated_at = now;
             });
         }
         blocks

@@ -8,9 +8,7 @@ use uuid::Uuid;
 
 use super::MemoryStore;
 use super::state::{RunState, State};
-use crate::persistence::limits::{
-    ID_BYTES_MAX, TEXT_BYTES_MAX, check_batch, check_id, check_payload, check_text,
-};
+use crate::persistence::limits::check_batch;
 use crate::persistence::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
     LeaseExtension, LeaseState, TaskLease, TaskResult, TurnCommit, TurnOutcome,
@@ -20,8 +18,7 @@ use crate::persistence::{StoreResult, WorkerPort, check};
 #[async_trait]
 impl WorkerPort for MemoryStore {
     async fn claim_turns(&self, claim: ClaimTurns) -> StoreResult<Vec<ClaimedTurn>> {
-        check_id("worker id", &claim.worker_id)?;
-        check::lease(claim.lease)?;
+        check::claim_turns(&claim)?;
         Ok(self.write_at(claim.now, |state, now| state.claim_turns(&claim, now)))
     }
 
@@ -53,12 +50,8 @@ impl WorkerPort for MemoryStore {
         blocks: Vec<BlockRun>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<bool>> {
-        check_batch("the number of runs", blocks.len())?;
-        for block in &blocks {
-            check_text("build", &block.build, ID_BYTES_MAX)?;
-            check_text("reason", &block.reason, TEXT_BYTES_MAX)?;
-        }
-        Ok(self.write_each(blocks, now, |state, block, _| state.block_run(block)))
+        check::blocks(&blocks)?;
+        Ok(self.write_each(blocks, now, State::block_run))
     }
 
     async fn renew_runs(
@@ -88,8 +81,7 @@ impl WorkerPort for MemoryStore {
     }
 
     async fn claim_tasks(&self, claim: ClaimTasks) -> StoreResult<Vec<ClaimedTask>> {
-        check_id("worker id", &claim.worker_id)?;
-        check::lease(claim.lease)?;
+        check::claim_tasks(&claim)?;
         Ok(self.write_at(claim.now, |state, now| state.claim_tasks(&claim, now)))
     }
 
@@ -109,13 +101,7 @@ impl WorkerPort for MemoryStore {
         extensions: Vec<LeaseExtension>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<LeaseState>> {
-        check_batch("the number of leases", extensions.len())?;
-        for extension in &extensions {
-            check::lease(extension.extend)?;
-            if let Some(details) = &extension.heartbeat {
-                check_payload("heartbeat details", details)?;
-            }
-        }
+        check::extensions(&extensions)?;
         Ok(self.write_each(extensions, now, |state, extension, now| {
             state.extend_lease(extension, now)
         }))

@@ -8,9 +8,7 @@ use super::MemoryStore;
 use super::admin::page as cut_page;
 use super::clock::cut;
 use super::state::State;
-use crate::persistence::limits::{
-    TEXT_BYTES_MAX, check_batch, check_id, check_name, check_payload, check_text,
-};
+use crate::persistence::limits::{check_id, check_payload};
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
     DlqFilter, Dump, FireDue, Fired, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
@@ -71,10 +69,7 @@ impl WorkflowEventStore for MemoryStore {
         runs: Vec<TerminateRun>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<TerminateOutcome>> {
-        check_batch("the number of runs", runs.len())?;
-        for run in &runs {
-            check_text("reason", &run.reason, TEXT_BYTES_MAX)?;
-        }
+        check::terminations(&runs)?;
         Ok(self.write_each(runs, now, |state, run, now| state.terminate_run(&run, now)))
     }
 
@@ -95,9 +90,7 @@ impl WorkflowEventStore for MemoryStore {
     // ---- schedules ----------------------------------------------------------------------------
 
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
-        check_id("schedule id", &schedule.id)?;
-        check_name("workflow type", &schedule.workflow_type)?;
-        check_payload("input", &schedule.input)?;
+        check::schedule(&schedule)?;
         self.write(|state| state.put_schedule(schedule));
         Ok(())
     }
@@ -127,10 +120,7 @@ impl WorkflowEventStore for MemoryStore {
         fires: Vec<ScheduleFire>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<ScheduleOutcome>> {
-        check_batch("the number of ticks", fires.len())?;
-        for start in fires.iter().filter_map(|fire| fire.start.as_ref()) {
-            check::start(start)?;
-        }
+        check::fires(&fires)?;
         Ok(self.write_each(fires, now, |state, fire, now| {
             state.fire_schedule(fire, now)
         }))
@@ -139,7 +129,7 @@ impl WorkflowEventStore for MemoryStore {
     // ---- workers ------------------------------------------------------------------------------
 
     async fn register_worker(&self, worker: WorkerInfo, now: Option<Timestamp>) -> StoreResult<()> {
-        check_id("worker id", &worker.id)?;
+        check::worker(&worker)?;
         self.write_at(now, |state, now| state.register_worker(worker, now));
         Ok(())
     }
@@ -181,9 +171,7 @@ impl WorkflowEventStore for MemoryStore {
         decision: DeadLetterDecision,
         now: Option<Timestamp>,
     ) -> StoreResult<DecisionOutcome> {
-        if let DeadLetterDecision::Complete { result } = &decision {
-            check_payload("result", result)?;
-        }
+        check::decision(&decision)?;
         Ok(self.write_at(now, |state, now| {
             state.decide_dead_letter(run_id, id, decision, now)
         }))
@@ -204,8 +192,7 @@ impl WorkflowEventStore for MemoryStore {
         breaker: BreakerRecord,
         now: Option<Timestamp>,
     ) -> StoreResult<bool> {
-        check_id("breaker key", &breaker.key)?;
-        check_payload("breaker data", &breaker.data)?;
+        check::breaker(&breaker)?;
         Ok(self.write_at(now, |state, now| state.save_breaker(breaker, now)))
     }
 
@@ -227,7 +214,7 @@ impl WorkflowEventStore for MemoryStore {
         result: Payload,
         now: Option<Timestamp>,
     ) -> StoreResult<Payload> {
-        check_id("key", key)?;
+        check_id("dedup key", key)?;
         check_payload("result", &result)?;
         Ok(self.write_at(now, |state, now| state.put_once(key, result, now)))
     }
@@ -242,7 +229,7 @@ impl WorkflowEventStore for MemoryStore {
         reports: Vec<OutboxReport>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<bool>> {
-        check_batch("the number of reports", reports.len())?;
+        check::reports(&reports)?;
         Ok(self.write_each(reports, now, |state, report, now| {
             state.finish_outbox(report, now)
         }))
