@@ -13,6 +13,7 @@
 pub mod check;
 mod error;
 pub mod limits;
+pub mod memory;
 pub mod migrations;
 pub mod model;
 mod planted;
@@ -26,6 +27,7 @@ pub mod sqlite;
 mod store;
 
 pub use error::{Source, StoreError};
+pub use memory::MemoryStore;
 pub use planted::{Bug, planted};
 pub use port::WorkerPort;
 pub use seed_ops::{HeartbeatResponse, SeedOperations, TaskDefinition, TaskFailureOutcome};
