@@ -36,10 +36,35 @@ macro_rules! claims {
 
 pub(crate) use claims;
 
+mod concurrency;
+mod edge;
+mod leases;
+mod ordering;
+mod ownership;
+mod rejections;
+mod resets;
+mod results;
+mod signal_starts;
 mod starts;
+mod tasks;
+mod turns;
 
 /// Every claim.
 #[must_use]
 pub fn all() -> Vec<Claim> {
-    [starts::CLAIMS].concat()
+    [
+        concurrency::CLAIMS,
+        edge::CLAIMS,
+        leases::CLAIMS,
+        ordering::CLAIMS,
+        ownership::CLAIMS,
+        rejections::CLAIMS,
+        resets::CLAIMS,
+        results::CLAIMS,
+        signal_starts::CLAIMS,
+        starts::CLAIMS,
+        tasks::CLAIMS,
+        turns::CLAIMS,
+    ]
+    .concat()
 }
