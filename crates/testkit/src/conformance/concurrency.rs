@@ -15,7 +15,6 @@ use everruns_durable::persistence::model::{
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, json, one};
 

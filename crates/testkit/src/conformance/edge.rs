@@ -10,7 +10,6 @@ use everruns_durable::persistence::model::{
 };
 use everruns_durable::persistence::{StoreError, StoreResult};
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, WORKER, json};
 

@@ -34,8 +34,6 @@ macro_rules! claims {
     };
 }
 
-pub(crate) use claims;
-
 mod concurrency;
 mod edge;
 mod leases;

@@ -8,7 +8,6 @@ use everruns_durable::persistence::model::{
     TaskLease, TaskOutcome, TaskPlace, TaskStatus, after,
 };
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, json};
 

@@ -8,7 +8,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, WORKER, WORKFLOW, one};
 
@@ -72,12 +71,12 @@ async fn a_claimed_turn_is_the_run_and_its_facts(w: &World) {
 async fn a_claimed_run_is_left_alone_until_its_time_is_up(w: &World) {
     let run_id = w.start().await;
     assert_eq!(ids(&w.claim_turns(10).await), [run_id]);
-    let other = |w: &World| w.store.claim_turns(by("worker-2", w.new_turn_claim(10)));
+    let other = || w.store.claim_turns(by("worker-2", w.new_turn_claim(10)));
     w.advance(LEASE - Duration::from_micros(1));
-    assert_eq!(other(w).await.expect("claims"), []);
+    assert_eq!(other().await.expect("claims"), []);
     assert_eq!(w.claim_turns(10).await, [], "nor handed out twice to one");
     w.advance(Duration::from_micros(1));
-    let taken = other(w).await.expect("claims");
+    let taken = other().await.expect("claims");
     assert_eq!(ids(&taken), [run_id]);
     let owner = taken[0].run.owner.clone().expect("an owner");
     assert_eq!(owner.worker_id, "worker-2");

@@ -10,7 +10,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, WORKER, boom, json};
 

@@ -8,7 +8,6 @@ use everruns_durable::persistence::model::{
     RollupOutcome, TaskOutcome, TaskResult, TaskStatus, after,
 };
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, WORKER, boom, json, one};
 

@@ -7,7 +7,6 @@ use everruns_durable::persistence::model::{
     ReusePolicy, SignalRecord, StartOutcome, StartRejection, StartRun, UpdateState, WorkflowStatus,
 };
 
-use super::claims;
 use crate::World;
 use crate::world::json;
 

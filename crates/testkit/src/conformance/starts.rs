@@ -11,7 +11,6 @@ use everruns_durable::persistence::model::{
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, WORKER, WORKFLOW, json, one, trace};
 

@@ -8,7 +8,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, LEASE, WORKER, json, trace};
 

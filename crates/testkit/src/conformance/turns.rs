@@ -12,7 +12,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, LEASE, WORKER, WORKFLOW, boom, json, one, trace};
 
