@@ -10,9 +10,9 @@ use durable_core::{
 use everruns_durable::persistence::model::{
     ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, Committed, DeadLetter, DlqFilter, Dump,
     FinishOutcome, FireDue, Fired, HistoryEvent, HostedType, LeaseExtension, LeaseRequest,
-    LeaseState, NewSignal, NewTask, NewTimer, NewUpdate, Next, Page, PurgeRuns, ReapLeases, ReapedTask,
-    Rejection, RelayMessages, Relayed, RollupRecord, RunDump, RunRecord, SendOutcome, SendSignal,
-    SendUpdate, StartOutcome, StartRun, TaskLease, TaskOutcome, TaskResult, TurnCommit,
+    LeaseState, NewSignal, NewTask, NewTimer, NewUpdate, Next, Page, PurgeRuns, ReapLeases,
+    ReapedTask, Rejection, RelayMessages, Relayed, RollupRecord, RunDump, RunRecord, SendOutcome,
+    SendSignal, SendUpdate, StartOutcome, StartRun, TaskLease, TaskOutcome, TaskResult, TurnCommit,
     TurnOutcome,
 };
 use everruns_durable::persistence::{StoreResult, WorkflowEventStore};
@@ -258,11 +258,8 @@ impl World {
 
     /// Fails a task with a retryable failure.
     pub async fn fail(&self, lease: &TaskLease) -> FinishOutcome {
-        self.report(
-            lease,
-            TaskOutcome::Failed { failure: boom() },
-        )
-        .await
+        self.report(lease, TaskOutcome::Failed { failure: boom() })
+            .await
     }
 
     /// A claim of turns of [`WORKFLOW`].
@@ -416,10 +413,7 @@ impl World {
             extend: LEASE,
             heartbeat,
         };
-        one(self
-            .store
-            .extend_leases(vec![extension], self.now())
-            .await)
+        one(self.store.extend_leases(vec![extension], self.now()).await)
     }
 
     /// Gives a task back unrun. False: the lease was lost.

@@ -67,7 +67,10 @@ struct Shuffle(u64);
 
 impl Shuffle {
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         usize::try_from(self.0 >> 33).expect("31 bits") % below
     }
 

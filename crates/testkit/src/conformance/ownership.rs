@@ -145,9 +145,10 @@ async fn only_hosted_types_and_versions_are_claimed(w: &World) {
     let claim = |types| w.store.claim_turns(hosting(types));
     assert_eq!(claim(&[]).await.expect("claims"), []);
     assert_eq!(claim(&[("other", "v2")]).await.expect("claims"), []);
-    assert_eq!(ids(&claim(&[(WORKFLOW, "")]).await.expect("claims")), [
-        plain
-    ]);
+    assert_eq!(
+        ids(&claim(&[(WORKFLOW, "")]).await.expect("claims")),
+        [plain]
+    );
     let mut found = ids(&claim(&[(WORKFLOW, "v2"), ("other", "")])
         .await
         .expect("claims"));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use durable_core::AttributeValue;
 use everruns_durable::persistence::model::{
-    Attributes, KeyKind, KeyRecord, Owner, OwnerRequest, ReusePolicy, RunRecord,
-    StartOutcome, StartRejection, StartRun, WorkflowStatus, after,
+    Attributes, KeyKind, KeyRecord, Owner, OwnerRequest, ReusePolicy, RunRecord, StartOutcome,
+    StartRejection, StartRun, WorkflowStatus, after,
 };
 use tokio::sync::Barrier;
 use uuid::Uuid;

@@ -69,7 +69,16 @@ async fn a_finished_task_leaves_and_is_counted(w: &World) {
         .totals()
         .await
         .into_iter()
-        .map(|t| (t.kind, t.name, t.outcome, t.duration_exp, t.count, t.total_ms))
+        .map(|t| {
+            (
+                t.kind,
+                t.name,
+                t.outcome,
+                t.duration_exp,
+                t.count,
+                t.total_ms,
+            )
+        })
         .collect();
     let total = |outcome| (RollupKind::Activity, ACTIVITY.to_owned(), outcome, 3, 1, 5);
     assert_eq!(
@@ -390,10 +399,7 @@ async fn a_lease_is_not_given_without_a_request_nor_before_its_time(w: &World) {
     turn.tasks = vec![w.parallel_task("nobody to lease to")];
     turn.tasks[0].lease = true;
     turn.lease = None;
-    assert_eq!(
-        w.committed(turn).await.tasks[0].place,
-        TaskPlace::Claimable
-    );
+    assert_eq!(w.committed(turn).await.tasks[0].place, TaskPlace::Claimable);
 }
 
 /// A child to start.
