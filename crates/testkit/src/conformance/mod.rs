@@ -37,9 +37,40 @@ macro_rules! claims {
 pub(crate) use claims;
 
 mod starts;
+mod signals;
+mod updates;
+mod timers;
+mod timeouts;
+mod messages;
+mod terminate;
+mod dead_letters;
+mod schedules;
+mod workers;
+mod outbox;
+mod lists;
+mod retention;
+mod payloads;
+mod seed_operations;
 
 /// Every claim.
 #[must_use]
 pub fn all() -> Vec<Claim> {
-    [starts::CLAIMS].concat()
+    [
+        starts::CLAIMS,
+        signals::CLAIMS,
+        updates::CLAIMS,
+        timers::CLAIMS,
+        timeouts::CLAIMS,
+        messages::CLAIMS,
+        terminate::CLAIMS,
+        dead_letters::CLAIMS,
+        schedules::CLAIMS,
+        workers::CLAIMS,
+        outbox::CLAIMS,
+        lists::CLAIMS,
+        retention::CLAIMS,
+        payloads::CLAIMS,
+        seed_operations::CLAIMS,
+    ]
+    .concat()
 }
