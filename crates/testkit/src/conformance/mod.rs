@@ -50,6 +50,7 @@ mod outbox;
 mod lists;
 mod retention;
 mod payloads;
+mod edges;
 mod seed_operations;
 
 /// Every claim.
@@ -70,6 +71,7 @@ pub fn all() -> Vec<Claim> {
         lists::CLAIMS,
         retention::CLAIMS,
         payloads::CLAIMS,
+        edges::CLAIMS,
         seed_operations::CLAIMS,
     ]
     .concat()
