@@ -147,11 +147,9 @@ impl Payload {
 /// Accepts exactly the texts that every reader we have agrees on: UTF-8, JSON grammar, bounded depth,
 /// escapes that are Unicode. serde_json skips over strings it does not have to decode, so
 /// lone surrogates are looked for here.
-fn check_json(text: &[u8]) -> Result<(), PayloadError> {
+fn check_json(text: &[u8]) -> Result<&RawValue, PayloadError> {
     check_shape(text)?;
-    serde_json::from_slice::<&RawValue>(text)
-        .map(|_| ())
-        .map_err(|e| PayloadError::Syntax(e.to_string()))
+    serde_json::from_slice(text).map_err(|e| PayloadError::Syntax(e.to_string()))
 }
 
 /// Depth and surrogates in one pass, before any parser sees the text. It assumes nothing about
@@ -214,21 +212,19 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// As JSON the payload is embedded as it is; a codec's output shows as `{"$bytes": base64}`.
+/// As JSON the payload is embedded as it is; what is no JSON, a codec's output, shows as `{"$bytes": base64}`.
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::{Error as _, SerializeMap as _};
+        use serde::ser::SerializeMap as _;
         if self.is_absent() {
             return serializer.serialize_unit();
         }
-        if self.is_encoded() {
-            let mut map = serializer.serialize_map(Some(1))?;
-            map.serialize_entry("$bytes", &BASE64.encode(&self.0))?;
-            return map.end();
+        if let Ok(text) = check_json(&self.0) {
+            return text.serialize(serializer);
         }
-        serde_json::from_slice::<&RawValue>(&self.0)
-            .map_err(S::Error::custom)?
-            .serialize(serializer)
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("$bytes", &BASE64.encode(&self.0))?;
+        map.end()
     }
 }
 
