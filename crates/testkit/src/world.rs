@@ -8,15 +8,16 @@ use durable_core::{
     ActivityOptions, Failure, Payload, RetryPolicy, Timestamp, TraceContext, WorkflowEvent,
 };
 use everruns_durable::persistence::model::{
-    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, Committed, DeadLetter, DlqFilter, Dump,
-    FinishOutcome, FireDue, Fired, HistoryEvent, HostedType, LeaseExtension, LeaseRequest,
-    LeaseState, NewSignal, NewTask, NewTimer, NewUpdate, Next, Page, PurgeRuns, ReapLeases,
-    ReapedTask, Rejection, RelayMessages, Relayed, RollupRecord, RunDump, RunRecord, SendOutcome,
-    SendSignal, SendUpdate, StartOutcome, StartRun, TaskLease, TaskOutcome, TaskResult, TurnCommit,
-    TurnOutcome,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, ClosePolicy, Committed, DeadLetter,
+    DlqFilter, Dump, FinishOutcome, FireDue, Fired, HistoryEvent, HostedType, LeaseExtension,
+    LeaseRequest, LeaseState, NewChild, NewSignal, NewTask, NewTimer, NewUpdate, Next, Page,
+    PurgeRuns, ReapLeases, ReapedTask, Rejection, RelayMessages, Relayed, RollupRecord, RunDump,
+    RunRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, TaskLease, TaskOutcome,
+    TaskRecord, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
 };
 use everruns_durable::persistence::{StoreResult, WorkflowEventStore};
 use parking_lot::Mutex;
+use tokio::sync::Barrier;
 use uuid::Uuid;
 
 /// Workflow type of the runs that [`World`] starts.
@@ -352,7 +353,159 @@ impl World {
             .find(|run| run.run.id == run_id)
             .expect("the run exists")
     }
+}
 
+/// What claims about messages, ends, lists and retention share.
+impl World {
+    /// Sends this signal, whatever the outcome.
+    pub async fn send(&self, run_id: Uuid, signal: NewSignal) -> SendOutcome {
+        let send = SendSignal { run_id, signal };
+        one(self.store.send_signals(vec![send], self.now()).await)
+    }
+
+    /// An update.
+    pub fn new_update(&self, update_id: &str) -> NewUpdate {
+        NewUpdate {
+            update_id: update_id.into(),
+            name: "rename".into(),
+            input: json("\"new name\""),
+        }
+    }
+
+    /// Sends this update, whatever the outcome.
+    pub async fn update(&self, run_id: Uuid, update: NewUpdate) -> SendOutcome {
+        let send = SendUpdate { run_id, update };
+        one(self.store.send_updates(vec![send], self.now()).await)
+    }
+
+    /// Terminates a run, whatever the outcome.
+    pub async fn terminate(&self, run_id: Uuid, reason: &str) -> TerminateOutcome {
+        let terminate = TerminateRun {
+            run_id,
+            reason: reason.into(),
+        };
+        one(self.store.terminate_runs(vec![terminate], self.now()).await)
+    }
+
+    /// The same turn made to fail the run.
+    #[must_use]
+    pub fn failing(mut turn: TurnCommit, error: Failure) -> TurnCommit {
+        turn.events.push(WorkflowEvent::WorkflowFailed {
+            error: error.clone().into(),
+        });
+        turn.next = Next::Fail { error };
+        turn
+    }
+
+    /// The same turn made to end the run as cancelled.
+    #[must_use]
+    pub fn cancelling(mut turn: TurnCommit) -> TurnCommit {
+        let reason = String::from("asked to stop");
+        turn.events.push(WorkflowEvent::WorkflowCancelled {
+            reason: reason.clone(),
+        });
+        turn.next = Next::Cancel { reason };
+        turn
+    }
+
+    /// The same turn made to continue the run as new.
+    #[must_use]
+    pub fn continuing(mut turn: TurnCommit, carried: Vec<NewSignal>) -> TurnCommit {
+        let input = json("\"again\"");
+        turn.events.push(WorkflowEvent::WorkflowContinuedAsNew {
+            iteration: 1,
+            input: input.clone(),
+        });
+        turn.next = Next::ContinueAsNew { input, carried };
+        turn
+    }
+
+    /// Sets a timer by a turn.
+    pub async fn set_timer(&self, run_id: Uuid, timer_id: &str, after: Duration) {
+        let mut turn = self.turn(run_id).await;
+        turn.timers.push(NewTimer {
+            timer_id: timer_id.into(),
+            after,
+        });
+        self.committed(turn).await;
+    }
+
+    /// A child to ask for.
+    pub fn new_child(&self, child_id: &str, close_policy: ClosePolicy) -> NewChild {
+        NewChild {
+            child_id: child_id.into(),
+            close_policy,
+            start: self.new_start(),
+        }
+    }
+
+    /// Asks for a child by a turn and answers its run id; the relay has yet to start it.
+    pub async fn ask_for_child(&self, parent: Uuid, child: NewChild) -> Uuid {
+        let run_id = child.start.run_id;
+        let mut turn = self.turn(parent).await;
+        turn.children.push(child);
+        assert!(self.committed(turn).await.has_messages);
+        run_id
+    }
+
+    /// A child of the run, started.
+    pub async fn child_of(&self, parent: Uuid, close_policy: ClosePolicy) -> Uuid {
+        let run_id = self
+            .ask_for_child(parent, self.new_child("child", close_policy))
+            .await;
+        assert_eq!(self.relay().await.delivered, 1);
+        run_id
+    }
+
+    /// Delivers messages until none is left, those that deliveries cause included.
+    pub async fn settle(&self) -> Relayed {
+        let mut all = Relayed::default();
+        loop {
+            let relayed = self.relay().await;
+            if relayed.delivered + relayed.dropped == 0 {
+                return all;
+            }
+            all.delivered += relayed.delivered;
+            all.dropped += relayed.dropped;
+            all.ready_runs.extend(relayed.ready_runs);
+        }
+    }
+
+    /// The run's events, all iterations.
+    pub async fn history(&self, run_id: Uuid) -> Vec<WorkflowEvent> {
+        let history = self.store.load_history(run_id, 0).await;
+        let history = history.expect("load_history").expect("the run exists");
+        history.events.into_iter().map(|e| e.event).collect()
+    }
+
+    /// The events of the facts that wait for a run.
+    pub async fn waiting_events(&self, run_id: Uuid) -> Vec<WorkflowEvent> {
+        let turn = self.waiting(run_id).await;
+        turn.facts.into_iter().map(|fact| fact.event).collect()
+    }
+
+    /// The run's queued task for this activity.
+    pub async fn queued(&self, run_id: Uuid, activity_id: &str) -> Option<TaskRecord> {
+        let tasks = self.dump(run_id).await.tasks;
+        tasks.into_iter().find(|t| t.activity_id == activity_id)
+    }
+
+    /// Every dead letter, as listed.
+    pub async fn letters(&self) -> Vec<DeadLetter> {
+        self.store
+            .list_dlq(DlqFilter::default(), Page::default())
+            .await
+            .expect("list_dlq")
+    }
+
+    /// Everything the store holds.
+    pub async fn everything(&self) -> Dump {
+        self.store.dump().await.expect("dump")
+    }
+}
+
+/// What claims about turns, tasks and leases share.
+impl World {
     /// New ids, from the smallest, of runs that all live in one shard.
     pub fn ids_in_one_shard(&self, count: usize) -> Vec<Uuid> {
         let shards = self.store.shards();
@@ -376,28 +529,13 @@ impl World {
         ids
     }
 
-    /// Everything the store holds.
-    pub async fn whole(&self) -> Dump {
-        self.store.dump().await.expect("dump")
-    }
-
-    /// All events of a run, earlier iterations and epochs included.
-    pub async fn history(&self, run_id: Uuid) -> Vec<HistoryEvent> {
+    /// All events of a run as stored, earlier iterations and epochs included.
+    pub async fn stored_events(&self, run_id: Uuid) -> Vec<HistoryEvent> {
         let history = self.store.load_history(run_id, 0).await;
         history
             .expect("load_history")
             .expect("the run exists")
             .events
-    }
-
-    /// All dead letters, newest first.
-    pub async fn letters(&self) -> Vec<DeadLetter> {
-        let page = Page {
-            limit: 1000,
-            offset: 0,
-        };
-        let letters = self.store.list_dlq(DlqFilter::default(), page).await;
-        letters.expect("list_dlq")
     }
 
     /// Totals of all hours.
@@ -422,28 +560,6 @@ impl World {
             .store
             .release_tasks(vec![lease.clone()], self.now())
             .await)
-    }
-
-    /// An update.
-    pub fn new_update(&self, name: &str) -> NewUpdate {
-        NewUpdate {
-            update_id: self.id().to_string(),
-            name: name.into(),
-            input: json("3"),
-        }
-    }
-
-    /// Sends a new update and answers its id.
-    pub async fn update(&self, run_id: Uuid, name: &str) -> String {
-        let update = self.new_update(name);
-        let update_id = update.update_id.clone();
-        let sent = SendUpdate { run_id, update };
-        let outcome = one(self.store.send_updates(vec![sent], self.now()).await);
-        assert!(
-            matches!(outcome, SendOutcome::Accepted { .. }),
-            "got {outcome:?}"
-        );
-        update_id
     }
 
     /// The same turn made to end the run, or to continue it as new.
@@ -524,6 +640,35 @@ impl World {
         };
         self.store.purge_runs(purge).await.expect("purge_runs")
     }
+}
+
+/// No race of the suite takes minutes: past this, somebody waits for somebody.
+const DEADLOCK: Duration = Duration::from_secs(300);
+
+/// Runs jobs side by side, let go by one barrier, and answers in their order.
+pub async fn at_once<J>(jobs: Vec<J>) -> Vec<J::Output>
+where
+    J: Future + Send + 'static,
+    J::Output: Send,
+{
+    let barrier = Arc::new(Barrier::new(jobs.len()));
+    let running: Vec<_> = jobs
+        .into_iter()
+        .map(|job| {
+            let barrier = barrier.clone();
+            tokio::spawn(async move {
+                barrier.wait().await;
+                job.await
+            })
+        })
+        .collect();
+    let mut answers = Vec::with_capacity(running.len());
+    for job in running {
+        let answer = tokio::time::timeout(DEADLOCK, job).await;
+        let answer = answer.expect("a deadlock: no job takes that long");
+        answers.push(answer.expect("no job panics"));
+    }
+    answers
 }
 
 /// The failure that [`World::fail`] reports.

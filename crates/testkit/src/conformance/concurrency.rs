@@ -1,7 +1,6 @@
 //! Many at once: no deadlock, one winner for each race.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +11,10 @@ use everruns_durable::persistence::model::{
     RunRecord, SendOutcome, SendRejection, SendSignal, TaskLease, TaskOutcome, TaskResult,
     TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, WorkflowStatus,
 };
-use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use crate::World;
-use crate::world::{LEASE, json, one};
+use crate::world::{LEASE, at_once, json, one};
 
 claims! { "concurrency":
     sixteen_committers_over_overlapping_runs_never_deadlock,
@@ -32,35 +30,6 @@ claims! { "concurrency":
 }
 
 type Store = Arc<dyn WorkflowEventStore>;
-
-/// No claim here takes minutes: past this, somebody waits for somebody.
-const DEADLOCK: Duration = Duration::from_secs(300);
-
-/// Runs one future per item, all let go at the same moment, and answers their results in order.
-async fn at_once<I, F, T>(items: Vec<I>, act: impl Fn(I) -> F) -> Vec<T>
-where
-    F: Future<Output = T> + Send + 'static,
-    T: Send + 'static,
-{
-    let barrier = Arc::new(Barrier::new(items.len()));
-    let actors: Vec<_> = items
-        .into_iter()
-        .map(|item| {
-            let (barrier, acting) = (barrier.clone(), act(item));
-            tokio::spawn(async move {
-                barrier.wait().await;
-                acting.await
-            })
-        })
-        .collect();
-    let mut results = Vec::new();
-    for actor in actors {
-        let result = tokio::time::timeout(DEADLOCK, actor).await;
-        let result = result.expect("a deadlock: nobody waits that long");
-        results.push(result.expect("no actor panics"));
-    }
-    results
-}
 
 /// A small generator of its own, so that every run of the suite shuffles alike.
 struct Shuffle(u64);
@@ -138,18 +107,16 @@ async fn sixteen_committers_over_overlapping_runs_never_deadlock(w: &World) {
     for _ in 0..12 {
         runs.push(w.start().await);
     }
-    let accepted = at_once((1..=16).collect(), |committer| {
-        commit_rounds(w.store.clone(), runs.clone(), committer, w.now())
-    })
-    .await
-    .concat();
+    let committers =
+        (1..=16).map(|committer| commit_rounds(w.store.clone(), runs.clone(), committer, w.now()));
+    let accepted = at_once(committers.collect()).await.concat();
     let mut by_run: BTreeMap<Uuid, BTreeMap<i64, Uuid>> = BTreeMap::new();
     for (run_id, sequence, turn_id) in accepted {
         let former = by_run.entry(run_id).or_default().insert(sequence, turn_id);
         assert_eq!(former, None, "two turns won sequence {sequence}");
     }
     for run_id in runs {
-        let history = w.history(run_id).await;
+        let history = w.stored_events(run_id).await;
         let won = by_run.remove(&run_id).expect("every run was turned");
         let stored: BTreeMap<i64, String> = history
             .iter()
@@ -175,7 +142,7 @@ async fn claim_all(w: &World, workers: usize) -> Vec<TaskLease> {
         first_shard: u16::try_from(worker).expect("few workers"),
         ..w.new_claim(3)
     });
-    let claimed = at_once(claims.collect(), |claim| {
+    let workers = claims.map(|claim| {
         let store = w.store.clone();
         async move {
             let mut leases = Vec::new();
@@ -188,7 +155,7 @@ async fn claim_all(w: &World, workers: usize) -> Vec<TaskLease> {
             }
         }
     });
-    claimed.await.concat()
+    at_once(workers.collect()).await.concat()
 }
 
 async fn concurrent_claimers_never_get_the_same_task(w: &World) {
@@ -213,9 +180,8 @@ async fn concurrent_claimers_never_get_the_same_turn(w: &World) {
     for _ in 0..60 {
         started.insert(w.start().await);
     }
-    let claimers = (0..8).map(|_| w.new_turn_claim(5)).collect();
-    let mut claimed: Vec<Uuid> = at_once(claimers, |claim| {
-        let store = w.store.clone();
+    let claimers = (0..8).map(|_| {
+        let (store, claim) = (w.store.clone(), w.new_turn_claim(5));
         async move {
             let mut runs = Vec::new();
             loop {
@@ -226,9 +192,8 @@ async fn concurrent_claimers_never_get_the_same_turn(w: &World) {
                 runs.extend(turns.into_iter().map(|turn| turn.run.id));
             }
         }
-    })
-    .await
-    .concat();
+    });
+    let mut claimed: Vec<Uuid> = at_once(claimers.collect()).await.concat();
     claimed.extend(w.claim_turns(60).await.iter().map(|turn| turn.run.id));
     assert_eq!(claimed.len(), started.len(), "none twice");
     assert_eq!(claimed.into_iter().collect::<BTreeSet<_>>(), started);
@@ -248,11 +213,11 @@ async fn concurrent_results_of_one_lease_have_one_winner(w: &World) {
         let run_id = w.start_with_tasks(vec![w.task("a")]).await;
         let lease = w.claim_one().await.lease;
         let now = w.now();
-        let outcomes = at_once((0..8).collect(), |i: usize| {
-            let (store, result) = (w.store.clone(), result(&lease, &i.to_string()));
+        let reporters = (0..8).map(|i| {
+            let (store, result) = (w.store.clone(), result(&lease, &format!("{i}")));
             async move { one(store.finish_tasks(vec![result], now).await) }
-        })
-        .await;
+        });
+        let outcomes = at_once(reporters.collect()).await;
         let recorded = FinishOutcome::Recorded { arrival: 1 };
         let winners: Vec<usize> = (0..8).filter(|i| outcomes[*i] == recorded).collect();
         assert_eq!(winners.len(), 1, "{outcomes:?}");
@@ -270,10 +235,9 @@ async fn the_line_holds_under_many_workers(w: &World) {
     let tasks: Vec<_> = (0..TASKS).map(|i| w.task(&format!("{i:02}"))).collect();
     let run_id = w.start_with_tasks(tasks).await;
     let done = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let claims: Vec<_> = (0..8).map(|_| w.new_claim(10)).collect();
     let now = w.now();
-    at_once(claims, |claim| {
-        let (store, done) = (w.store.clone(), done.clone());
+    let workers = (0..8).map(|_| {
+        let (store, done, claim) = (w.store.clone(), done.clone(), w.new_claim(10));
         async move {
             while done.lock().len() < TASKS {
                 let tasks = store.claim_tasks(claim.clone()).await.expect("claims");
@@ -288,8 +252,8 @@ async fn the_line_holds_under_many_workers(w: &World) {
                 tokio::task::yield_now().await;
             }
         }
-    })
-    .await;
+    });
+    at_once(workers.collect()).await;
     let expected: Vec<_> = (0..TASKS).map(|i| format!("{i:02}")).collect();
     assert_eq!(*done.lock(), expected, "in the order queued");
     assert_eq!(w.waiting(run_id).await.facts.len(), TASKS);
@@ -301,22 +265,13 @@ async fn a_signal_that_races_with_the_end_is_in_the_history_or_refused(w: &World
         let run_id = w.start().await;
         let turn = World::completing(w.turn(run_id).await);
         let signal = w.new_signal("hello");
-        let actors: Vec<Option<TurnCommit>> = vec![Some(turn), None];
-        let outcomes = at_once(actors, |turn| {
-            let (store, signal) = (w.store.clone(), signal.clone());
-            async move {
-                if let Some(turn) = turn {
-                    let outcome = one(store.commit_turns(vec![turn], now).await);
-                    (Some(outcome), None)
-                } else {
-                    let sent = SendSignal { run_id, signal };
-                    (None, Some(one(store.send_signals(vec![sent], now).await)))
-                }
-            }
-        })
-        .await;
-        let ended = outcomes[0].0.clone().expect("the committer's");
-        let sent = outcomes[1].1.clone().expect("the sender's");
+        let sender = w.store.clone();
+        let sending = tokio::spawn(async move {
+            let sent = SendSignal { run_id, signal };
+            one(sender.send_signals(vec![sent], now).await)
+        });
+        let ended = w.commit(turn).await;
+        let sent = sending.await.expect("the sender does not panic");
         let status = WorkflowStatus::Completed;
         match sent {
             SendOutcome::Accepted { arrival: 1 } => {
@@ -345,7 +300,7 @@ async fn the_first_end_of_a_run_wins(w: &World) {
             Some(World::ending(w.turn(run_id).await, cancel)),
             None,
         ];
-        let ended = at_once(turns, |turn| {
+        let enders = turns.into_iter().map(|turn| {
             let store = w.store.clone();
             async move {
                 if let Some(turn) = turn {
@@ -357,8 +312,8 @@ async fn the_first_end_of_a_run_wins(w: &World) {
                 let outcome = one(store.terminate_runs(terminate, now).await);
                 outcome == TerminateOutcome::Terminated
             }
-        })
-        .await;
+        });
+        let ended = at_once(enders.collect()).await;
         let winner = ended.iter().position(|won| *won).expect("one ends it");
         assert_eq!(ended.iter().filter(|won| **won).count(), 1, "{ended:?}");
         let statuses = [
@@ -367,7 +322,7 @@ async fn the_first_end_of_a_run_wins(w: &World) {
             WorkflowStatus::Failed,
         ];
         assert_eq!(w.run(run_id).await.status, statuses[winner]);
-        let history = w.history(run_id).await;
+        let history = w.stored_events(run_id).await;
         let terminal = history.iter().filter(|e| e.event.is_terminal());
         assert_eq!(terminal.count(), 1);
     }
@@ -387,7 +342,7 @@ async fn reaper_worker_and_heartbeat_agree_on_one_outcome(w: &World) {
         let lease = w.claim_one().await.lease;
         w.advance(LEASE);
         let now = w.now();
-        let seen = at_once(vec![0, 1, 2], |actor| {
+        let fighters = (0..3).map(|actor| {
             let (store, lease) = (w.store.clone(), lease.clone());
             async move {
                 let mut seen = Fight::default();
@@ -418,8 +373,8 @@ async fn reaper_worker_and_heartbeat_agree_on_one_outcome(w: &World) {
                 }
                 seen
             }
-        })
-        .await;
+        });
+        let seen = at_once(fighters.collect()).await;
         let (finished, reaped) = (seen[0].finished, seen[2].reaped);
         assert!(finished != reaped, "one of them, not both: {seen:?}");
         let dump = w.dump(run_id).await;
@@ -443,7 +398,7 @@ async fn many_that_fire_the_same_timers_fire_each_once(w: &World) {
     }
     w.advance(Duration::from_secs(1));
     let now = w.now();
-    let fired = at_once((0..4).collect(), |first_shard: u16| {
+    let firing = (0..4).map(|first_shard| {
         let store = w.store.clone();
         let due = FireDue {
             max: 1000,
@@ -452,8 +407,8 @@ async fn many_that_fire_the_same_timers_fire_each_once(w: &World) {
             now,
         };
         async move { store.fire_due(due).await.expect("fires").timers }
-    })
-    .await;
+    });
+    let fired = at_once(firing.collect()).await;
     let rest = w.fire_due().await.timers;
     assert_eq!(fired.iter().sum::<usize>() + rest, 50);
     for run_id in runs {
@@ -483,7 +438,7 @@ async fn committers_and_reporters_of_one_run_never_deadlock(w: &World) {
         None,
         None,
     ];
-    let reported = at_once(actors, |leases| {
+    let acting = actors.into_iter().map(|leases| {
         let (store, runs) = (w.store.clone(), runs.clone());
         async move {
             if let Some(leases) = leases {
@@ -495,8 +450,8 @@ async fn committers_and_reporters_of_one_run_never_deadlock(w: &World) {
             commit_rounds_of_all(store, runs, now).await;
             0
         }
-    })
-    .await;
+    });
+    let reported = at_once(acting.collect()).await;
     assert_eq!(reported.iter().sum::<usize>(), 4 * EACH);
     for run_id in runs {
         let run = w.run(run_id).await;

@@ -39,7 +39,7 @@ claims! { "leases":
 impl World {
     /// Checks that nothing at all can be done with a lease, and that trying changes nothing.
     pub(super) async fn lease_is_void(&self, lease: &TaskLease) {
-        let before = self.whole().await;
+        let before = self.everything().await;
         let completed = everruns_durable::persistence::model::TaskOutcome::Completed {
             result: json("\"zombie\""),
         };
@@ -62,7 +62,7 @@ impl World {
             let task_id = lease.task_id;
             assert_eq!(self.rejected(turn).await, Rejection::LeaseLost { task_id });
         }
-        assert_eq!(self.whole().await, before);
+        assert_eq!(self.everything().await, before);
     }
 }
 

@@ -290,7 +290,7 @@ async fn two_owners_do_no_harm(w: &World) {
     let quick = w.turn(run_id).await;
     w.committed(quick).await;
     assert_eq!(w.rejected(slow).await, Rejection::Sequence { found: 1 });
-    assert_eq!(w.history(run_id).await.len(), 1);
+    assert_eq!(w.stored_events(run_id).await.len(), 1);
 }
 
 async fn ownership_is_not_needed_to_commit(w: &World) {

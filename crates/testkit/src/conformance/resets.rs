@@ -79,14 +79,14 @@ async fn the_history_of_a_continued_run_is_empty_and_the_old_one_is_kept(w: &Wor
     let start = w.run(run_id).await.history_start;
     let current = w.store.load_history(run_id, start).await.expect("reads");
     assert_eq!(current.expect("the run exists").events, []);
-    let all = w.history(run_id).await;
+    let all = w.stored_events(run_id).await;
     assert_eq!(all.len(), 3);
     w.queue(run_id, vec![]).await;
     let current = w.store.load_history(run_id, start).await.expect("reads");
     let current = current.expect("the run exists").events;
     assert_eq!(current.len(), 1);
     assert_eq!(current[0].sequence_num, start + 1);
-    assert_eq!(w.history(run_id).await[..3], all);
+    assert_eq!(w.stored_events(run_id).await[..3], all);
 }
 
 /// A run with a claimed task, one in line and a timer; the lease of the first.
@@ -202,7 +202,7 @@ async fn open_updates_and_attributes_survive_continuing(w: &World) {
     start.attributes.insert("a".into(), value);
     let run_id = w.start_one(start).await;
     let attributes = w.dump(run_id).await.attributes;
-    w.update(run_id, "change").await;
+    w.update(run_id, w.new_update("change")).await;
     continue_as_new(w, run_id, vec![]).await;
     let dump = w.dump(run_id).await;
     assert_eq!(dump.updates[0].state, UpdateState::Pending);
@@ -262,9 +262,9 @@ async fn older_turns_die_with_a_reset(w: &World) {
     let run_id = w.start_with_tasks(vec![]).await;
     let stale = World::completing(w.turn(run_id).await);
     w.reset(run_id, 1).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     assert_eq!(w.rejected(stale).await, Rejection::Epoch { found: 1 });
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
 }
 
 async fn a_reset_drops_the_facts_of_activities_and_timers_only(w: &World) {
@@ -282,7 +282,7 @@ async fn a_reset_drops_the_facts_of_activities_and_timers_only(w: &World) {
 
     w.succeed(&lease).await;
     w.signal(run_id, "hello").await;
-    w.update(run_id, "change").await;
+    w.update(run_id, w.new_update("change")).await;
     w.advance(Duration::from_secs(60));
     assert_eq!(w.fire_due().await.timers, 1);
     w.relay().await;
@@ -316,9 +316,9 @@ async fn a_reset_keeps_history_and_letters(w: &World) {
     let (run_id, lease) = busy(w).await;
     w.give_up(&lease).await;
     w.queue(run_id, vec![]).await;
-    let (history, letters) = (w.history(run_id).await, w.letters().await);
+    let (history, letters) = (w.stored_events(run_id).await, w.letters().await);
     w.reset(run_id, 1).await;
-    let all = w.history(run_id).await;
+    let all = w.stored_events(run_id).await;
     assert_eq!(all[..history.len()], history);
     assert_eq!(all[history.len()].event.event_type(), "workflow.reset");
     assert_eq!(w.letters().await, letters);
@@ -360,7 +360,7 @@ async fn a_reset_outside_of_the_current_history_is_refused(w: &World) {
     }
     let run = w.run(run_id).await;
     assert_eq!((run.history_start, run.sequence), (3, 5));
-    let before = w.whole().await;
+    let before = w.everything().await;
     for to_sequence in [-1, 0, 1, 3, 6, i64::MAX] {
         let turn = World::resetting(w.turn(run_id).await, to_sequence);
         let rejection = w.rejected(turn).await;
@@ -369,7 +369,7 @@ async fn a_reset_outside_of_the_current_history_is_refused(w: &World) {
             "{to_sequence}: {rejection:?}"
         );
     }
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
     w.reset(run_id, 5).await;
     w.reset(run_id, 4).await;
     assert_eq!(w.run(run_id).await.epoch, 2);

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use durable_core::{AttemptRecord, ExhaustedPolicy, Failure, Payload, RetryPolicy, WorkflowEvent};
+use everruns_durable::persistence::StoreError;
+use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::persistence::model::{
     DeadLetter, DeadLetterState, Fact, FinishOutcome, LastAttempt, LogLevel, NewStepLog,
     RollupOutcome, TaskOutcome, TaskResult, TaskStatus, after,
@@ -36,6 +38,7 @@ claims! { "results":
     log_lines_are_written_only_with_an_accepted_result,
     ends_are_counted_and_retries_are_not,
     a_result_for_a_run_that_has_ended_is_lost,
+    a_result_that_is_too_large_is_refused_and_the_lease_still_counts,
 }
 
 fn failed(failure: Failure) -> TaskOutcome {
@@ -414,24 +417,28 @@ async fn a_parked_task_can_be_neither_finished_nor_extended_nor_released(w: &Wor
     w.start_with_tasks(vec![task]).await;
     let task = w.claim_one().await;
     w.give_up(&task.lease).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     w.lease_is_void(&task.lease).await;
     w.advance(Duration::from_secs(24 * 60 * 60));
     assert_eq!(w.reap().await, []);
     w.fire_due().await;
-    assert_eq!(w.whole().await, before, "it waits for a decision, for ever");
+    assert_eq!(
+        w.everything().await,
+        before,
+        "it waits for a decision, for ever"
+    );
 }
 
 async fn a_result_is_stored_once(w: &World) {
     w.start_with_tasks(vec![w.task("a")]).await;
     let task = w.claim_one().await;
     w.succeed(&task.lease).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     for outcome in [completed("3"), failed(boom())] {
         let again = w.report(&task.lease, outcome).await;
         assert_eq!(again, FinishOutcome::LeaseLost);
     }
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
 }
 
 async fn results_of_one_call_are_independent(w: &World) {
@@ -511,7 +518,45 @@ async fn a_result_for_a_run_that_has_ended_is_lost(w: &World) {
     let run_id = w.start_with_tasks(vec![w.task("a")]).await;
     let task = w.claim_one().await;
     w.complete(run_id).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     w.lease_is_void(&task.lease).await;
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
+}
+
+async fn a_result_that_is_too_large_is_refused_and_the_lease_still_counts(w: &World) {
+    w.start_with_tasks(vec![w.task("a")]).await;
+    let task = w.claim_one().await;
+    let before = w.everything().await;
+    let too_large = json(&format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX)));
+    let outcomes = [
+        TaskOutcome::Completed {
+            result: too_large.clone(),
+        },
+        TaskOutcome::Failed {
+            failure: boom().with_details(too_large.clone()),
+        },
+    ];
+    for outcome in outcomes {
+        let result = TaskResult {
+            lease: task.lease.clone(),
+            outcome,
+            jitter: 0.5,
+            step_logs: vec![],
+        };
+        let result = w.store.finish_tasks(vec![result], w.now()).await;
+        assert!(
+            matches!(result, Err(StoreError::Limit { .. })),
+            "{result:?}"
+        );
+    }
+    assert_eq!(w.everything().await, before);
+    // What the run can be told instead: a failure of ordinary size.
+    w.report(
+        &task.lease,
+        TaskOutcome::Failed {
+            failure: boom().non_retryable(),
+        },
+    )
+    .await;
+    assert_eq!(w.letters().await.len(), 1);
 }

@@ -37,7 +37,7 @@ async fn a_new_run_finds_its_signals_then_its_updates_waiting(w: &World) {
         .map(|fact| {
             let name = match &fact.event {
                 WorkflowEvent::SignalReceived { signal } => signal.signal_type.clone(),
-                WorkflowEvent::UpdateAccepted { name, .. } => name.clone(),
+                WorkflowEvent::UpdateAccepted { update_id, .. } => update_id.clone(),
                 other => panic!("{other:?} was not sent"),
             };
             (fact.arrival, name)
@@ -82,7 +82,7 @@ async fn signals_reach_the_run_that_has_the_key_whatever_the_input(w: &World) {
         StartOutcome::Existing { run_id }
     );
     assert_eq!(w.run(run_id).await.arrivals, 1);
-    assert_eq!(w.whole().await.runs.len(), 1);
+    assert_eq!(w.everything().await.runs.len(), 1);
 }
 
 async fn signals_reach_the_run_that_has_the_run_id(w: &World) {
@@ -156,7 +156,7 @@ async fn signals_to_an_ended_run_are_refused(w: &World) {
     };
     let run_id = w.start_one(start.clone()).await;
     w.fail_run(run_id).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     let by_key = StartRun {
         run_id: w.id(),
         signals: vec![w.new_signal("hello")],
@@ -174,7 +174,7 @@ async fn signals_to_an_ended_run_are_refused(w: &World) {
         };
         assert_eq!(w.try_start(late).await, StartOutcome::Rejected(rejection));
     }
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
 }
 
 async fn a_repeated_signal_with_start_is_one_signal(w: &World) {
@@ -183,13 +183,13 @@ async fn a_repeated_signal_with_start_is_one_signal(w: &World) {
         ..w.new_start()
     };
     let run_id = w.start_one(start.clone()).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     w.advance(Duration::from_secs(1));
     assert_eq!(
         w.try_start(start.clone()).await,
         StartOutcome::Existing { run_id }
     );
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
 
     let with_another = StartRun {
         signals: vec![start.signals[0].clone(), w.new_signal("again")],

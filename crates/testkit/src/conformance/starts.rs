@@ -1,6 +1,5 @@
 //! Starting runs: idempotency, business ids, signal-with-start.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use durable_core::AttributeValue;
@@ -8,11 +7,10 @@ use everruns_durable::persistence::model::{
     Attributes, KeyKind, KeyRecord, Owner, OwnerRequest, ReusePolicy, RunRecord, StartOutcome,
     StartRejection, StartRun, WorkflowStatus, after,
 };
-use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use crate::World;
-use crate::world::{LEASE, WORKER, WORKFLOW, json, one, trace};
+use crate::world::{LEASE, WORKER, WORKFLOW, at_once, json, one, trace};
 
 claims! { "starts":
     a_started_run_is_pending_and_ready,
@@ -127,7 +125,7 @@ async fn a_start_writes_its_keys(w: &World) {
         created_at: w.instant(),
     };
     assert_eq!(
-        w.whole().await.keys,
+        w.everything().await.keys,
         [
             key(KeyKind::Idempotency, "key-1"),
             key(KeyKind::Business, "order-1")
@@ -138,10 +136,10 @@ async fn a_start_writes_its_keys(w: &World) {
 async fn starting_the_same_run_twice_is_one_start(w: &World) {
     let start = w.new_start();
     let run_id = w.start_one(start.clone()).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     w.advance(Duration::from_secs(1));
     assert_eq!(w.try_start(start).await, StartOutcome::Existing { run_id });
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
 }
 
 async fn a_repeated_start_after_the_end_answers_the_ended_run(w: &World) {
@@ -161,22 +159,11 @@ async fn a_repeated_start_after_the_end_answers_the_ended_run(w: &World) {
 
 /// Sends each start from a client of its own, all at once, and answers the outcomes.
 async fn start_at_once(w: &World, starts: Vec<StartRun>) -> Vec<StartOutcome> {
-    let barrier = Arc::new(Barrier::new(starts.len()));
-    let clients: Vec<_> = starts
-        .into_iter()
-        .map(|start| {
-            let (store, barrier, now) = (w.store.clone(), barrier.clone(), w.now());
-            tokio::spawn(async move {
-                barrier.wait().await;
-                one(store.start_runs(vec![start], now).await)
-            })
-        })
-        .collect();
-    let mut outcomes = Vec::new();
-    for client in clients {
-        outcomes.push(client.await.expect("no client panics"));
-    }
-    outcomes
+    let clients = starts.into_iter().map(|start| {
+        let (store, now) = (w.store.clone(), w.now());
+        async move { one(store.start_runs(vec![start], now).await) }
+    });
+    at_once(clients.collect()).await
 }
 
 fn started(outcomes: &[StartOutcome]) -> Uuid {
@@ -200,7 +187,7 @@ async fn one_key_is_one_run_for_64_clients(w: &World) {
     let run_id = started(&outcomes);
     let existing = StartOutcome::Existing { run_id };
     assert_eq!(outcomes.iter().filter(|o| **o == existing).count(), 63);
-    assert_eq!(w.whole().await.runs.len(), 1);
+    assert_eq!(w.everything().await.runs.len(), 1);
 }
 
 async fn one_run_id_is_one_run_for_64_clients(w: &World) {
@@ -208,7 +195,7 @@ async fn one_run_id_is_one_run_for_64_clients(w: &World) {
     let run_id = started(&outcomes);
     let existing = StartOutcome::Existing { run_id };
     assert_eq!(outcomes.iter().filter(|o| **o == existing).count(), 63);
-    assert_eq!(w.whole().await.runs.len(), 1);
+    assert_eq!(w.everything().await.runs.len(), 1);
 }
 
 async fn one_business_id_is_one_run_for_64_clients_that_reject_duplicates(w: &World) {
@@ -219,7 +206,7 @@ async fn one_business_id_is_one_run_for_64_clients_that_reject_duplicates(w: &Wo
         status: WorkflowStatus::Pending,
     });
     assert_eq!(outcomes.iter().filter(|o| **o == refused).count(), 63);
-    assert_eq!(w.whole().await.runs.len(), 1);
+    assert_eq!(w.everything().await.runs.len(), 1);
 }
 
 async fn a_key_with_another_input_type_or_version_is_a_conflict(w: &World) {
@@ -228,7 +215,7 @@ async fn a_key_with_another_input_type_or_version_is_a_conflict(w: &World) {
         ..w.new_start()
     };
     let run_id = w.start_one(start.clone()).await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     let others = [
         StartRun {
             input: json("{ }"),
@@ -253,7 +240,7 @@ async fn a_key_with_another_input_type_or_version_is_a_conflict(w: &World) {
             StartOutcome::Rejected(StartRejection::KeyConflict { run_id })
         );
     }
-    assert_eq!(w.whole().await, before);
+    assert_eq!(w.everything().await, before);
 }
 
 async fn a_run_id_with_another_input_is_a_conflict(w: &World) {
@@ -321,7 +308,7 @@ async fn a_refused_start_leaves_no_trace_and_its_neighbours_alone(w: &World) {
     let first = w
         .start_one(w.reusing("order-1", ReusePolicy::AllowDuplicate))
         .await;
-    let before = w.whole().await;
+    let before = w.everything().await;
     let refused = StartRun {
         idempotency_key: Some("key-1".into()),
         attributes: Attributes::from([("a".to_owned(), AttributeValue::Bool(true))]),
@@ -346,7 +333,7 @@ async fn a_refused_start_leaves_no_trace_and_its_neighbours_alone(w: &World) {
             StartOutcome::Started { run_id: ids[1] },
         ]
     );
-    let mut now = w.whole().await;
+    let mut now = w.everything().await;
     now.runs.retain(|run| !ids.contains(&run.run.id));
     assert_eq!(now, before);
 }
@@ -360,7 +347,7 @@ async fn allow_duplicate_starts_another_run(w: &World) {
         .await;
     assert_eq!(w.run(first).await.status, WorkflowStatus::Pending);
     assert_eq!(w.run(second).await.status, WorkflowStatus::Pending);
-    let keys = w.whole().await.keys;
+    let keys = w.everything().await.keys;
     assert_eq!(keys.len(), 1);
     assert_eq!(keys[0].run_id, second, "the key names the last run");
 }
@@ -458,7 +445,7 @@ async fn a_deleted_run_id_is_refused(w: &World) {
             StartOutcome::Rejected(StartRejection::Deleted { run_id })
         );
     }
-    assert_eq!(w.whole().await.runs, []);
+    assert_eq!(w.everything().await.runs, []);
 }
 
 async fn a_key_is_free_again_when_its_run_is_deleted(w: &World) {

@@ -165,7 +165,7 @@ async fn no_more_than_max_are_claimed(w: &World) {
     }
     for (max, claimed, left) in [(1, 1, 9), (3, 3, 6), (4, 4, 2), (5, 2, 0)] {
         assert_eq!(w.claim(max).await.len(), claimed);
-        let pending = w.whole().await.runs;
+        let pending = w.everything().await.runs;
         let pending = pending.iter().flat_map(|run| &run.tasks);
         let pending = pending.filter(|task| task.status == TaskStatus::Pending);
         assert_eq!(pending.count(), left);
