@@ -26,7 +26,7 @@ pub struct Claim {
 macro_rules! claims {
     ($subject:literal: $($name:ident),+ $(,)?) => {
         /// The claims of this subject.
-        pub const CLAIMS: &[$crate::conformance::Claim] = &[$($crate::conformance::Claim {
+        pub(super) const CLAIMS: &[$crate::conformance::Claim] = &[$($crate::conformance::Claim {
             subject: $subject,
             name: stringify!($name),
             body: |world| Box::pin($name(world)),
@@ -34,24 +34,22 @@ macro_rules! claims {
     };
 }
 
-pub(crate) use claims;
-
-mod starts;
-mod signals;
-mod updates;
-mod timers;
-mod timeouts;
-mod messages;
-mod terminate;
 mod dead_letters;
-mod schedules;
-mod workers;
-mod outbox;
-mod lists;
-mod retention;
-mod payloads;
 mod edges;
+mod lists;
+mod messages;
+mod outbox;
+mod payloads;
+mod retention;
+mod schedules;
 mod seed_operations;
+mod signals;
+mod starts;
+mod terminate;
+mod timeouts;
+mod timers;
+mod updates;
+mod workers;
 
 /// Every claim.
 #[must_use]

@@ -2,7 +2,6 @@
 
 use everruns_durable::persistence::model::{StartOutcome, WorkflowStatus};
 
-use super::claims;
 use crate::World;
 
 claims! { "starts":
