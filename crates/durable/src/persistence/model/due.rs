@@ -114,6 +114,7 @@ pub enum Message {
         /// How the child ended.
         status: WorkflowStatus,
         /// Its result.
+        #[serde(with = "durable_core::payload::text")]
         result: Payload,
         /// Its error.
         error: Option<Failure>,
@@ -139,6 +140,7 @@ pub struct StoredStart {
     /// Version.
     pub version: String,
     /// Input.
+    #[serde(with = "durable_core::payload::text")]
     pub input: Payload,
     /// The user's own key.
     pub business_id: Option<String>,
@@ -147,6 +149,7 @@ pub struct StoredStart {
     /// Search attributes.
     pub attributes: super::run::Attributes,
     /// Metadata.
+    #[serde(with = "durable_core::payload::text")]
     pub memo: Payload,
     /// Time for all iterations, in milliseconds.
     pub execution_timeout_ms: Option<u64>,
