@@ -254,9 +254,10 @@ async fn ids_in_use_are_refused(w: &World) {
     same_timer.timers = vec![World::timer("t", Duration::from_secs(5))];
     assert_eq!(w.rejected(same_timer).await, in_use("timer", &"t"));
 
+    // Ids are unique within their run only.
     let other = w.start().await;
     let mut elsewhere = w.turn(other).await;
-    elsewhere.tasks = vec![w.task("a")];
+    elsewhere.tasks = vec![task];
     elsewhere.timers = vec![World::timer("t", Duration::from_secs(5))];
     w.committed(elsewhere).await;
 }
@@ -296,11 +297,7 @@ async fn ids_that_the_same_turn_frees_may_be_used_again(w: &World) {
 }
 
 /// Checks the rejections of a turn while its faults are mended one by one, the graver first.
-async fn mend_one_by_one(
-    w: &World,
-    mut turn: TurnCommit,
-    faults: Vec<Fault>,
-) {
+async fn mend_one_by_one(w: &World, mut turn: TurnCommit, faults: Vec<Fault>) {
     for (rejection, mend) in faults {
         turn.turn_id = w.id();
         assert_eq!(w.rejected(turn.clone()).await, rejection);
@@ -374,10 +371,9 @@ async fn the_first_rule_broken_is_the_answer(w: &World) {
     turn.expected_epoch = 0;
     turn.expected_sequence = 2;
     turn.facts_through = 0;
-    let unseen: Vec<Fault> =
-        vec![(Rejection::UnseenFacts { arrivals: 1 }, |t| {
-            t.facts_through = 1;
-        })];
+    let unseen: Vec<Fault> = vec![(Rejection::UnseenFacts { arrivals: 1 }, |t| {
+        t.facts_through = 1;
+    })];
     let ending = [unseen, of_leases].concat();
     mend_one_by_one(w, World::completing(turn), ending).await;
 }
