@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use durable_core::{ActivityOptions, Failure, Payload, RetryPolicy, Timestamp, WorkflowEvent};
+use durable_core::{
+    ActivityOptions, Failure, Payload, RetryPolicy, Timestamp, TraceContext, WorkflowEvent,
+};
 use everruns_durable::persistence::model::{
     ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, ClosePolicy, Committed, DeadLetter,
-    DlqFilter, Dump, FinishOutcome, FireDue, Fired, HostedType, LeaseRequest, NewChild, NewSignal,
-    NewTask, NewTimer, NewUpdate, Next, Page, ReapLeases, ReapedTask, Rejection, RelayMessages,
-    Relayed, RunDump, RunRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    TaskLease, TaskOutcome, TaskRecord, TaskResult, TerminateOutcome, TerminateRun, TurnCommit,
-    TurnOutcome,
+    DlqFilter, Dump, FinishOutcome, FireDue, Fired, HistoryEvent, HostedType, LeaseExtension,
+    LeaseRequest, LeaseState, NewChild, NewSignal, NewTask, NewTimer, NewUpdate, Next, Page,
+    PurgeRuns, ReapLeases, ReapedTask, Rejection, RelayMessages, Relayed, RollupRecord, RunDump,
+    RunRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, TaskLease, TaskOutcome,
+    TaskRecord, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
 };
 use everruns_durable::persistence::{StoreResult, WorkflowEventStore};
 use parking_lot::Mutex;
@@ -257,13 +259,8 @@ impl World {
 
     /// Fails a task with a retryable failure.
     pub async fn fail(&self, lease: &TaskLease) -> FinishOutcome {
-        self.report(
-            lease,
-            TaskOutcome::Failed {
-                failure: Failure::new("Boom", "it broke"),
-            },
-        )
-        .await
+        self.report(lease, TaskOutcome::Failed { failure: boom() })
+            .await
     }
 
     /// A claim of turns of [`WORKFLOW`].
@@ -507,6 +504,147 @@ impl World {
     }
 }
 
+/// What claims about turns, tasks and leases share.
+impl World {
+    /// New ids, from the smallest, of runs that all live in one shard.
+    pub fn ids_in_one_shard(&self, count: usize) -> Vec<Uuid> {
+        let shards = self.store.shards();
+        let mut ids = vec![self.id()];
+        while ids.len() < count {
+            let id = self.id();
+            if shards.of_run(id) == shards.of_run(ids[0]) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    /// Starts runs that all live in one shard; their ids, from the smallest.
+    pub async fn start_in_one_shard(&self, count: usize) -> Vec<Uuid> {
+        let ids = self.ids_in_one_shard(count);
+        for id in &ids {
+            self.start_one(StartRun::new(*id, WORKFLOW, json("{}")))
+                .await;
+        }
+        ids
+    }
+
+    /// All events of a run as stored, earlier iterations and epochs included.
+    pub async fn stored_events(&self, run_id: Uuid) -> Vec<HistoryEvent> {
+        let history = self.store.load_history(run_id, 0).await;
+        history
+            .expect("load_history")
+            .expect("the run exists")
+            .events
+    }
+
+    /// Totals of all hours.
+    pub async fn totals(&self) -> Vec<RollupRecord> {
+        let from = Timestamp::from_second(0).expect("an instant");
+        self.store.rollups(from).await.expect("rollups")
+    }
+
+    /// Extends a lease by [`LEASE`], with a heartbeat or without.
+    pub async fn extend(&self, lease: &TaskLease, heartbeat: Option<Payload>) -> LeaseState {
+        let extension = LeaseExtension {
+            lease: lease.clone(),
+            extend: LEASE,
+            heartbeat,
+        };
+        one(self.store.extend_leases(vec![extension], self.now()).await)
+    }
+
+    /// Gives a task back unrun. False: the lease was lost.
+    pub async fn release(&self, lease: &TaskLease) -> bool {
+        one(self
+            .store
+            .release_tasks(vec![lease.clone()], self.now())
+            .await)
+    }
+
+    /// The same turn made to end the run, or to continue it as new.
+    #[must_use]
+    pub fn ending(mut turn: TurnCommit, next: Next) -> TurnCommit {
+        turn.events.push(match &next {
+            Next::Complete { result } => WorkflowEvent::WorkflowCompleted {
+                result: result.clone(),
+            },
+            Next::Fail { error } => WorkflowEvent::WorkflowFailed {
+                error: error.clone().into(),
+            },
+            Next::Cancel { reason } => WorkflowEvent::WorkflowCancelled {
+                reason: reason.clone(),
+            },
+            Next::ContinueAsNew { input, .. } => WorkflowEvent::WorkflowContinuedAsNew {
+                iteration: 1,
+                input: input.clone(),
+            },
+            Next::Wait | Next::Reset { .. } => panic!("{next:?} does not end a run"),
+        });
+        turn.next = next;
+        turn
+    }
+
+    /// The same turn made to reset the run.
+    #[must_use]
+    pub fn resetting(mut turn: TurnCommit, to_sequence: i64) -> TurnCommit {
+        let reset = WorkflowEvent::WorkflowReset {
+            to_sequence,
+            epoch: turn.expected_epoch + 1,
+            reason: "a test wants it".into(),
+        };
+        turn.events.insert(0, reset);
+        turn.next = Next::Reset { to_sequence };
+        turn
+    }
+
+    /// Fails the run by a turn.
+    pub async fn fail_run(&self, run_id: Uuid) {
+        let next = Next::Fail { error: boom() };
+        let turn = self.turn(run_id).await;
+        self.committed(Self::ending(turn, next)).await;
+    }
+
+    /// Cancels the run by a turn.
+    pub async fn cancel_run(&self, run_id: Uuid) {
+        let next = Next::Cancel {
+            reason: "asked to".into(),
+        };
+        let turn = self.turn(run_id).await;
+        self.committed(Self::ending(turn, next)).await;
+    }
+
+    /// Resets the run by a turn that takes every fact that waits.
+    pub async fn reset(&self, run_id: Uuid, to_sequence: i64) {
+        let turn = self.turn(run_id).await;
+        self.committed(Self::resetting(turn, to_sequence)).await;
+    }
+
+    /// A timer to set.
+    #[must_use]
+    pub fn timer(timer_id: &str, after: Duration) -> NewTimer {
+        NewTimer {
+            timer_id: timer_id.into(),
+            after,
+        }
+    }
+
+    /// Deletes every run that has ended by now. Time moves on by a second.
+    pub async fn purge(&self) -> u64 {
+        self.advance(Duration::from_secs(1));
+        let purge = PurgeRuns {
+            finished_before: self.instant(),
+            max: 1000,
+            first_shard: 0,
+            now: self.now(),
+        };
+        self.store.purge_runs(purge).await.expect("purge_runs")
+    }
+}
+
+/// No race of the suite takes minutes: past this, somebody waits for somebody.
+const DEADLOCK: Duration = Duration::from_secs(300);
+
 /// Runs jobs side by side, let go by one barrier, and answers in their order.
 pub async fn at_once<J>(jobs: Vec<J>) -> Vec<J::Output>
 where
@@ -526,9 +664,17 @@ where
         .collect();
     let mut answers = Vec::with_capacity(running.len());
     for job in running {
-        answers.push(job.await.expect("no job panics"));
+        let answer = tokio::time::timeout(DEADLOCK, job).await;
+        let answer = answer.expect("a deadlock: no job takes that long");
+        answers.push(answer.expect("no job panics"));
     }
     answers
+}
+
+/// The failure that [`World::fail`] reports.
+#[must_use]
+pub fn boom() -> Failure {
+    Failure::new("Boom", "it broke")
 }
 
 /// JSON text as a payload.
@@ -542,4 +688,14 @@ pub fn one<T>(answers: StoreResult<Vec<T>>) -> T {
     let mut answers = answers.expect("the store answers");
     assert_eq!(answers.len(), 1, "one answer for one item");
     answers.remove(0)
+}
+
+/// A trace context.
+#[must_use]
+pub fn trace() -> TraceContext {
+    TraceContext {
+        trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
+        span_id: "b7ad6b7169203331".into(),
+        trace_flags: 1,
+    }
 }

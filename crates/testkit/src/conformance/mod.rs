@@ -34,20 +34,33 @@ macro_rules! claims {
     };
 }
 
+mod commits;
+mod concurrency;
 mod dead_letters;
 mod edges;
+mod leases;
 mod lists;
 mod messages;
+mod ordering;
 mod outbox;
+mod outputs;
+mod ownership;
 mod payloads;
+mod rejections;
+mod resets;
+mod results;
 mod retention;
 mod schedules;
 mod seed_operations;
+mod signal_starts;
 mod signals;
 mod starts;
+mod tasks;
 mod terminate;
 mod timeouts;
 mod timers;
+mod turn_shapes;
+mod turns;
 mod updates;
 mod workers;
 
@@ -55,22 +68,35 @@ mod workers;
 #[must_use]
 pub fn all() -> Vec<Claim> {
     [
-        starts::CLAIMS,
-        signals::CLAIMS,
-        updates::CLAIMS,
-        timers::CLAIMS,
-        timeouts::CLAIMS,
-        messages::CLAIMS,
-        terminate::CLAIMS,
+        commits::CLAIMS,
+        concurrency::CLAIMS,
         dead_letters::CLAIMS,
-        schedules::CLAIMS,
-        workers::CLAIMS,
-        outbox::CLAIMS,
-        lists::CLAIMS,
-        retention::CLAIMS,
-        payloads::CLAIMS,
         edges::CLAIMS,
+        leases::CLAIMS,
+        lists::CLAIMS,
+        messages::CLAIMS,
+        ordering::CLAIMS,
+        outbox::CLAIMS,
+        outputs::CLAIMS,
+        ownership::CLAIMS,
+        payloads::CLAIMS,
+        rejections::CLAIMS,
+        resets::CLAIMS,
+        results::CLAIMS,
+        retention::CLAIMS,
+        schedules::CLAIMS,
         seed_operations::CLAIMS,
+        signal_starts::CLAIMS,
+        signals::CLAIMS,
+        starts::CLAIMS,
+        tasks::CLAIMS,
+        terminate::CLAIMS,
+        timeouts::CLAIMS,
+        timers::CLAIMS,
+        turn_shapes::CLAIMS,
+        turns::CLAIMS,
+        updates::CLAIMS,
+        workers::CLAIMS,
     ]
     .concat()
 }
