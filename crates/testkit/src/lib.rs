@@ -4,7 +4,7 @@
 
 pub mod conformance;
 pub mod flavour;
-mod hostile_json;
+pub mod hostile_json;
 pub mod world;
 
 pub use flavour::{Flavour, StoreUnderTest};

@@ -574,9 +574,9 @@ async fn purging_leaves_the_letters_a_run_waits_for(w: &World) {
     let (_, seen) = dead(w).await;
     let (_, waited_for, _) = parked(w).await;
     let (requeued_run, requeued, _) = parked(w).await;
-    decide(w, requeued_run, requeued, REQUEUE).await;
     let (ended, orphan, _) = parked(w).await;
     w.terminate(ended, "stop").await;
+    decide(w, requeued_run, requeued, REQUEUE).await;
     let purged = w.store.purge_dlq(DlqFilter::default(), 100).await;
     assert_eq!(purged.expect("purge_dlq"), 3);
     assert_eq!(
