@@ -9,7 +9,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, WORKER, at_once, json};
 
@@ -563,7 +562,7 @@ async fn letters_are_listed_newest_death_first_by_every_filter(w: &World) {
         dead_before: Some(between),
         ..by_type
     };
-    assert_eq!(ids(w, combined, page).await, []);
+    assert_eq!(ids(w, combined, page).await, Vec::<Uuid>::new());
     let second = Page {
         limit: 1,
         offset: 1,
