@@ -85,8 +85,10 @@ pub struct MessageRecord {
 }
 
 /// What one run tells another.
+///
+/// Its JSON has the content beside the kind: serde cannot read a payload out of an internally tagged form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum Message {
     /// Start a child.
     StartChild {
