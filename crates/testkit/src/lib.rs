@@ -4,6 +4,8 @@
 
 pub mod conformance;
 pub mod flavour;
+pub mod hostile_json;
+pub mod postgres;
 pub mod world;
 
 pub use flavour::{Flavour, StoreUnderTest};

@@ -7,17 +7,17 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
     let flavours = [
-        Flavour {
-            kind: Kind::Memory,
-            shards: 1,
-        },
-        Flavour {
-            kind: Kind::Memory,
-            shards: 4,
-        },
+        (Kind::Memory, 1),
+        (Kind::Memory, 4),
+        (Kind::Sqlite, 1),
+        (Kind::Sqlite, 4),
+        (Kind::Postgres, 1),
+        (Kind::Postgres, 4),
+        (Kind::Pooled, 1),
     ];
     let trials = flavours
         .into_iter()
+        .map(|(kind, shards)| Flavour { kind, shards })
         .flat_map(|flavour| {
             conformance::all()
                 .into_iter()
@@ -41,6 +41,7 @@ fn trial(flavour: Flavour, claim: Claim) -> Trial {
                 .await
                 .map_err(|e| Failed::from(format!("{e:#}")))?;
             (claim.body)(&World::new(under_test.store.clone())).await;
+            under_test.close().await;
             Ok(())
         })
     })

@@ -3,17 +3,19 @@
 
 use std::collections::HashSet;
 
-use durable_core::{AttributeValue, Payload, WorkflowEvent};
+use durable_core::{AttributeValue, Payload, TraceContext, WorkflowEvent};
 
 use super::StoreError;
 use super::limits::{
-    ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, TEXT_BYTES_MAX,
-    TURN_ITEMS_MAX, check_batch, check_duration, check_id, check_len, check_name, check_payload,
-    check_text,
+    ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, NAME_BYTES_MAX,
+    TEXT_BYTES_MAX, TURN_ITEMS_MAX, check_batch, check_duration, check_id, check_len, check_name,
+    check_payload, check_stored_duration, check_text,
 };
 use super::model::{
-    NewSignal, NewStepLog, NewTask, NewUpdate, Next, SendSignal, SendUpdate, StartRun, TaskOutcome,
-    TaskResult, TurnCommit,
+    BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension, NewSignal,
+    NewStepLog, NewTask, NewUpdate, Next, OutboxReport, OutboxResult, OwnerRequest, ScheduleFire,
+    ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskOutcome, TaskResult, TerminateRun,
+    TurnCommit, WorkerBeat, WorkerInfo,
 };
 
 /// Checks starts.
@@ -44,7 +46,7 @@ pub fn start(start: &StartRun) -> Result<(), StoreError> {
         .into_iter()
         .flatten()
     {
-        check_duration("workflow timeout", timeout)?;
+        check_stored_duration("workflow timeout", timeout)?;
     }
     attributes(
         start
@@ -53,7 +55,9 @@ pub fn start(start: &StartRun) -> Result<(), StoreError> {
             .map(|(name, value)| (name, Some(value))),
     )?;
     start.signals.iter().try_for_each(signal)?;
-    start.updates.iter().try_for_each(update)
+    start.updates.iter().try_for_each(update)?;
+    start.trace.as_ref().map_or(Ok(()), trace)?;
+    start.owner.as_ref().map_or(Ok(()), owner)
 }
 
 /// Checks signals.
@@ -187,17 +191,65 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
             .iter()
             .map(|(name, value)| (name, value.as_ref())),
     )?;
+    names_in(turn)?;
+    next(&turn.next)?;
     for event in &turn.outbox {
         check_name("outbox event type", &event.event_type)?;
+        event
+            .idempotency_key
+            .as_deref()
+            .map_or(Ok(()), |key| check_id("idempotency key", key))?;
         check_payload("outbox payload", &event.payload)?;
     }
     turn.step_logs.iter().try_for_each(step_log)?;
     if let Some(request) = &turn.lease {
+        check_id("worker id", &request.worker_id)?;
         lease(request.lease)?;
     }
-    turn.owner
-        .as_ref()
-        .map_or(Ok(()), |owner| lease(owner.lease))
+    turn.owner.as_ref().map_or(Ok(()), owner)
+}
+
+/// Ids by which a turn refers to what is there.
+fn names_in(turn: &TurnCommit) -> Result<(), StoreError> {
+    let timers = turn.fired_timers.iter().chain(&turn.cancelled_timers);
+    timers
+        .into_iter()
+        .try_for_each(|id| check_id("timer id", id))?;
+    turn.cancelled_activities
+        .iter()
+        .try_for_each(|id| check_id("activity id", id))?;
+    for answer in &turn.updates {
+        check_id("update id", &answer.update_id)?;
+        match &answer.result {
+            Ok(result) => check_payload("update result", result)?,
+            Err(failure) => check_failure(failure)?,
+        }
+    }
+    Ok(())
+}
+
+fn next(next: &Next) -> Result<(), StoreError> {
+    match next {
+        Next::Wait | Next::Reset { .. } => Ok(()),
+        Next::Complete { result } => check_payload("result", result),
+        Next::Fail { error } => check_failure(error),
+        Next::Cancel { reason } => check_text("reason", reason, TEXT_BYTES_MAX),
+        Next::ContinueAsNew { input, carried } => {
+            check_payload("input", input)?;
+            carried.iter().try_for_each(signal)
+        }
+    }
+}
+
+fn owner(request: &OwnerRequest) -> Result<(), StoreError> {
+    check_id("worker id", &request.worker_id)?;
+    lease(request.lease)
+}
+
+fn trace(context: &TraceContext) -> Result<(), StoreError> {
+    check_text("trace id", &context.trace_id, NAME_BYTES_MAX)?;
+    check_text("span id", &context.span_id, NAME_BYTES_MAX)?;
+    Ok(())
 }
 
 /// A turn's status and its events say the same, and whatever other tables refer to has an event.
@@ -251,12 +303,14 @@ fn task(task: &NewTask) -> Result<(), StoreError> {
         options.schedule_to_close_timeout,
         Some(options.retry_policy.initial_interval),
         Some(options.retry_policy.max_interval),
-        task.delay,
     ];
     durations
         .into_iter()
         .flatten()
-        .try_for_each(|d| check_duration("activity timeout", d))?;
+        .try_for_each(|d| check_stored_duration("activity timeout", d))?;
+    if let Some(delay) = task.delay {
+        check_duration("activity delay", delay)?;
+    }
     if !(options.retry_policy.jitter.is_finite()
         && options.retry_policy.backoff_coefficient.is_finite())
     {
@@ -264,7 +318,7 @@ fn task(task: &NewTask) -> Result<(), StoreError> {
             "a retry policy with a number that is not finite".into(),
         ));
     }
-    Ok(())
+    task.trace.as_ref().map_or(Ok(()), trace)
 }
 
 fn step_log(log: &NewStepLog) -> Result<(), StoreError> {
@@ -321,4 +375,165 @@ fn unique(what: &str, ids: impl Iterator<Item = String>) -> Result<(), StoreErro
         seen.insert(id);
     }
     Ok(())
+}
+
+/// Checks a claim of tasks.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn claim_tasks(claim: &ClaimTasks) -> Result<(), StoreError> {
+    check_id("worker id", &claim.worker_id)?;
+    check_batch("the number of tasks to claim", claim.max)?;
+    check_batch("the number of activity types", claim.activity_types.len())?;
+    claim
+        .activity_types
+        .iter()
+        .try_for_each(|name| check_name("activity type", name))?;
+    lease(claim.lease)
+}
+
+/// Checks a claim of turns.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn claim_turns(claim: &ClaimTurns) -> Result<(), StoreError> {
+    check_id("worker id", &claim.worker_id)?;
+    check_batch("the number of turns to claim", claim.max)?;
+    check_batch("the number of hosted types", claim.hosted.len())?;
+    check_text("build", &claim.build, ID_BYTES_MAX)?;
+    for hosted in &claim.hosted {
+        check_name("workflow type", &hosted.workflow_type)?;
+        check_text("version", &hosted.version, ID_BYTES_MAX)?;
+    }
+    lease(claim.lease)
+}
+
+/// Checks extensions of leases.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn extensions(extensions: &[LeaseExtension]) -> Result<(), StoreError> {
+    check_batch("the number of leases", extensions.len())?;
+    for extension in extensions {
+        lease(extension.extend)?;
+        if let Some(details) = &extension.heartbeat {
+            check_payload("heartbeat details", details)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks notes of blocked runs.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn blocks(blocks: &[BlockRun]) -> Result<(), StoreError> {
+    check_batch("the number of runs", blocks.len())?;
+    for block in blocks {
+        check_id("build", &block.build)?;
+        check_text("reason", &block.reason, TEXT_BYTES_MAX)?;
+    }
+    Ok(())
+}
+
+/// Checks terminations.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn terminations(runs: &[TerminateRun]) -> Result<(), StoreError> {
+    check_batch("the number of runs", runs.len())?;
+    runs.iter()
+        .try_for_each(|run| check_text("reason", &run.reason, TEXT_BYTES_MAX))
+}
+
+/// Checks a schedule.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn schedule(schedule: &ScheduleRecord) -> Result<(), StoreError> {
+    check_id("schedule id", &schedule.id)?;
+    check_name("workflow type", &schedule.workflow_type)?;
+    check_text("version", &schedule.version, ID_BYTES_MAX)?;
+    check_id("cron text", &schedule.cron)?;
+    check_id("time zone", &schedule.time_zone)?;
+    check_payload("input", &schedule.input)
+}
+
+/// Checks ticks.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn fires(fires: &[ScheduleFire]) -> Result<(), StoreError> {
+    check_batch("the number of ticks", fires.len())?;
+    for fire in fires {
+        check_id("schedule id", &fire.schedule_id)?;
+        fire.start.as_ref().map_or(Ok(()), start)?;
+    }
+    Ok(())
+}
+
+/// Checks a worker's announcement.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn worker(worker: &WorkerInfo) -> Result<(), StoreError> {
+    check_id("worker id", &worker.id)?;
+    check_name("worker group", &worker.worker_group)?;
+    check_payload("worker metadata", &worker.metadata)?;
+    let texts = [
+        &worker.backpressure_reason,
+        &worker.hostname,
+        &worker.version,
+    ];
+    texts
+        .into_iter()
+        .flatten()
+        .try_for_each(|t| check_text("worker text", t, TEXT_BYTES_MAX))?;
+    worker
+        .activity_types
+        .iter()
+        .try_for_each(|name| check_name("activity type", name))
+}
+
+/// Checks a decision about a dead letter.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn decision(decision: &DeadLetterDecision) -> Result<(), StoreError> {
+    match decision {
+        DeadLetterDecision::Complete { result } => check_payload("result", result),
+        DeadLetterDecision::Requeue | DeadLetterDecision::Discard => Ok(()),
+    }
+}
+
+/// Checks a breaker.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn breaker(breaker: &BreakerRecord) -> Result<(), StoreError> {
+    check_id("breaker key", &breaker.key)?;
+    check_payload("breaker state", &breaker.data)
+}
+
+/// Checks publishers' reports.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn reports(reports: &[OutboxReport]) -> Result<(), StoreError> {
+    check_batch("the number of reports", reports.len())?;
+    for report in reports {
+        if let OutboxResult::Retry { error, .. } | OutboxResult::Failed { error } = &report.result {
+            check_text("publisher's error", error, TEXT_BYTES_MAX)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks a worker's sign of life.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn beat(beat: &WorkerBeat) -> Result<(), StoreError> {
+    let reason = beat.backpressure_reason.as_deref().unwrap_or_default();
+    check_text("backpressure reason", reason, TEXT_BYTES_MAX)
 }

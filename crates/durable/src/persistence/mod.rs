@@ -13,19 +13,26 @@
 pub mod check;
 mod error;
 pub mod limits;
+pub mod memory;
 pub mod migrations;
 pub mod model;
+mod open;
 mod planted;
 mod port;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod schema;
 mod seed_ops;
 mod shard;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod sql;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod store;
 
 pub use error::{Source, StoreError};
+pub use memory::MemoryStore;
+pub use open::{OpenOptions, StoreUrl, open};
 pub use planted::{Bug, planted};
 pub use port::WorkerPort;
 pub use seed_ops::{HeartbeatResponse, SeedOperations, TaskDefinition, TaskFailureOutcome};

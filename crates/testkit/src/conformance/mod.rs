@@ -26,7 +26,7 @@ pub struct Claim {
 macro_rules! claims {
     ($subject:literal: $($name:ident),+ $(,)?) => {
         /// The claims of this subject.
-        pub const CLAIMS: &[$crate::conformance::Claim] = &[$($crate::conformance::Claim {
+        pub(super) const CLAIMS: &[$crate::conformance::Claim] = &[$($crate::conformance::Claim {
             subject: $subject,
             name: stringify!($name),
             body: |world| Box::pin($name(world)),
@@ -34,12 +34,79 @@ macro_rules! claims {
     };
 }
 
-pub(crate) use claims;
-
+mod attributes;
+mod closing;
+mod commits;
+mod concurrency;
+mod dead_letters;
+mod decisions;
+mod edges;
+mod injections;
+mod leases;
+mod lists;
+mod messages;
+mod ordering;
+mod outbox;
+mod outputs;
+mod ownership;
+mod payloads;
+mod rejections;
+mod resets;
+mod results;
+mod retention;
+mod schedules;
+mod seed_operations;
+mod signal_starts;
+mod signals;
 mod starts;
+mod tasks;
+mod terminate;
+mod timeouts;
+mod timers;
+mod totals;
+mod turn_shapes;
+mod turns;
+mod updates;
+mod workers;
 
 /// Every claim.
 #[must_use]
 pub fn all() -> Vec<Claim> {
-    [starts::CLAIMS].concat()
+    [
+        attributes::CLAIMS,
+        closing::CLAIMS,
+        commits::CLAIMS,
+        concurrency::CLAIMS,
+        dead_letters::CLAIMS,
+        decisions::CLAIMS,
+        edges::CLAIMS,
+        injections::CLAIMS,
+        leases::CLAIMS,
+        lists::CLAIMS,
+        messages::CLAIMS,
+        ordering::CLAIMS,
+        outbox::CLAIMS,
+        outputs::CLAIMS,
+        ownership::CLAIMS,
+        payloads::CLAIMS,
+        rejections::CLAIMS,
+        resets::CLAIMS,
+        results::CLAIMS,
+        retention::CLAIMS,
+        schedules::CLAIMS,
+        seed_operations::CLAIMS,
+        signal_starts::CLAIMS,
+        signals::CLAIMS,
+        starts::CLAIMS,
+        tasks::CLAIMS,
+        terminate::CLAIMS,
+        timeouts::CLAIMS,
+        timers::CLAIMS,
+        totals::CLAIMS,
+        turn_shapes::CLAIMS,
+        turns::CLAIMS,
+        updates::CLAIMS,
+        workers::CLAIMS,
+    ]
+    .concat()
 }

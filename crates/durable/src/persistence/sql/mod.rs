@@ -8,5 +8,10 @@
 //!
 //! Architecture invariant: no SQL in this folder, and no rule in the folders of the databases.
 
+mod intents;
 pub mod rows;
+mod rules;
+mod store;
 pub mod tx;
+
+pub use store::SqlStore;

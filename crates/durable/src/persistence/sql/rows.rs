@@ -131,6 +131,7 @@ pub type MessageKey = (Uuid, i64, i32);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Load {
     /// Keys, locked; one that does not exist is reserved, so that two starts with one key come one after the other.
+    /// Tombstones are only looked at: neither locked nor reserved.
     pub keys: Vec<(KeyKind, String)>,
     /// Schedules, locked.
     pub schedules: Vec<String>,
@@ -196,8 +197,6 @@ pub struct Changes {
     pub consume_facts: Vec<(Uuid, i64)>,
     /// Runs that were reset: waiting facts of type `activity.*` or `timer.fired` leave.
     pub drop_stale_facts: Vec<Uuid>,
-    /// Runs that ended: updates still pending fail with this.
-    pub fail_open_updates: Vec<(Uuid, Failure)>,
     /// New runs.
     pub insert_runs: Vec<RunInsert>,
     /// Changed runs.
@@ -221,6 +220,8 @@ pub struct Changes {
     pub insert_updates: Vec<UpdateRecord>,
     /// Updates answered.
     pub answer_updates: Vec<UpdateAnswerRow>,
+    /// Runs that ended: updates still pending after the answers above fail with this.
+    pub fail_open_updates: Vec<(Uuid, Failure)>,
     /// Search attributes set (or removed).
     pub attributes: Vec<(Uuid, String, Option<AttributeValue>)>,
     /// Messages to other runs.
