@@ -5,6 +5,7 @@
 pub mod conformance;
 pub mod flavour;
 pub mod hostile_json;
+pub mod postgres;
 pub mod world;
 
 pub use flavour::{Flavour, StoreUnderTest};
