@@ -29,6 +29,7 @@ use uuid::Uuid;
 
 pub use migrate::{MIGRATIONS, migrate_up, migration_status, print, validate};
 pub use options::{PoolConfig, PostgresOptions};
+pub use pools::PLAN_SETTINGS;
 
 use self::bind::Call;
 use self::options::Target;
