@@ -1,10 +1,12 @@
 //! What a workflow asks for.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::WorkflowError;
+use crate::event::AttributeValue;
+use crate::failure::{Failure, WorkflowError};
 use crate::options::{ActivityOptions, millis};
 use crate::payload::Payload;
 
@@ -59,6 +61,71 @@ pub enum WorkflowAction {
         /// Which one.
         activity_id: String,
     },
+    /// End the run as cancelled: the answer to a request to stop.
+    CancelWorkflow {
+        /// Why.
+        reason: String,
+    },
+    /// End this iteration; the run goes on under the same id with an empty history.
+    ContinueAsNew {
+        /// Input of the next iteration.
+        input: Payload,
+    },
+    /// Answer an update.
+    CompleteUpdate {
+        /// Which one.
+        update_id: String,
+        /// The answer.
+        result: Payload,
+    },
+    /// Answer an update with an error.
+    FailUpdate {
+        /// Which one.
+        update_id: String,
+        /// The error.
+        error: Failure,
+    },
+    /// Ask a person.
+    OpenHumanTask {
+        /// Unique within the run.
+        task_id: String,
+        /// What is asked.
+        request: Payload,
+    },
+    /// Set search attributes of the run.
+    UpsertSearchAttributes {
+        /// The attributes; a null removes one.
+        attributes: BTreeMap<String, Option<AttributeValue>>,
+    },
     /// Nothing.
     None,
+}
+
+impl WorkflowAction {
+    /// An activity with the default options.
+    #[must_use]
+    pub fn schedule_activity(
+        activity_id: impl Into<String>,
+        activity_type: impl Into<String>,
+        input: Payload,
+    ) -> Self {
+        Self::ScheduleActivity {
+            activity_id: activity_id.into(),
+            activity_type: activity_type.into(),
+            input,
+            options: ActivityOptions::default(),
+        }
+    }
+
+    /// Whether the run, or its iteration, is over with it.
+    #[must_use]
+    pub const fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            Self::CompleteWorkflow { .. }
+                | Self::FailWorkflow { .. }
+                | Self::CancelWorkflow { .. }
+                | Self::ContinueAsNew { .. }
+        )
+    }
 }

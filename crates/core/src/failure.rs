@@ -26,6 +26,11 @@ pub struct Failure {
     pub cause: Option<Box<Failure>>,
 }
 
+/// Most causes kept below a failure; what lies deeper is cut off.
+///
+/// Each is one more level of nesting in the stored event, and readers stop at about a hundred.
+pub const CAUSES_MAX: usize = 32;
+
 /// Names of failures that the engine itself makes.
 pub mod error_types {
     /// An error without a type of its own.
@@ -54,6 +59,12 @@ pub mod error_types {
     pub const WORKFLOW_NOT_FOUND: &str = "WorkflowNotFound";
     /// No query handler of that name.
     pub const QUERY_NOT_FOUND: &str = "QueryNotFound";
+    /// A run's input does not fit its workflow.
+    pub const INVALID_INPUT: &str = "InvalidInput";
+    /// A workflow's result has no JSON form.
+    pub const INVALID_OUTPUT: &str = "InvalidOutput";
+    /// A payload on its way to a workflow cannot be read by it.
+    pub const INVALID_PAYLOAD: &str = "InvalidPayload";
     /// An update's handler failed.
     pub const UPDATE_FAILED: &str = "UpdateFailed";
 }
@@ -85,21 +96,34 @@ impl Failure {
         self
     }
 
-    /// The same with a cause.
+    /// The same with a cause, which is cut off at [`CAUSES_MAX`].
     #[must_use]
     pub fn with_cause(mut self, cause: Failure) -> Self {
         self.cause = Some(Box::new(cause));
+        let mut last = &mut self;
+        for _ in 0..CAUSES_MAX {
+            let Some(next) = &mut last.cause else {
+                return self;
+            };
+            last = next;
+        }
+        last.cause = None;
         self
     }
 
-    /// A failure made of any error, its sources kept as causes.
+    /// A failure made of any error, its first [`CAUSES_MAX`] sources kept as causes.
     #[must_use]
     pub fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut failure = Self::new(error_types::GENERIC, error.to_string());
-        failure.cause = error
-            .source()
-            .map(|source| Box::new(Self::from_error(source)));
-        failure
+        let messages: Vec<String> = std::iter::successors(Some(error), |e| e.source())
+            .take(CAUSES_MAX + 1)
+            .map(ToString::to_string)
+            .collect();
+        let chain = messages.into_iter().rev().fold(None, |cause, message| {
+            let mut failure = Self::new(error_types::GENERIC, message);
+            failure.cause = cause;
+            Some(Box::new(failure))
+        });
+        *chain.expect("an error is the first of its own chain")
     }
 }
 
@@ -255,5 +279,44 @@ impl TimeoutType {
             Self::Heartbeat => "the time between heartbeats",
             Self::ScheduleToClose => "the time for all attempts",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("level {level}")]
+    struct Nested {
+        level: usize,
+        source: Option<Box<Nested>>,
+    }
+
+    fn causes(failure: &Failure) -> usize {
+        std::iter::successors(failure.cause.as_deref(), |f| f.cause.as_deref()).count()
+    }
+
+    #[test]
+    fn sources_of_an_error_become_causes_in_order() {
+        let source = Some(Box::new(Nested {
+            level: 2,
+            source: None,
+        }));
+        let failure = Failure::from_error(&Nested { level: 1, source });
+        assert_eq!(failure.message, "level 1");
+        assert_eq!(failure.cause.unwrap().message, "level 2");
+    }
+
+    #[test]
+    fn endless_chain_of_causes_is_cut_off() {
+        let deep = (0..1000).fold(None, |source, level| {
+            Some(Box::new(Nested { level, source }))
+        });
+        assert_eq!(causes(&Failure::from_error(&*deep.unwrap())), CAUSES_MAX);
+        let chained = (0..1000).fold(Failure::new("A", ""), |cause, _| {
+            Failure::new("B", "").with_cause(cause)
+        });
+        assert_eq!(causes(&chained), CAUSES_MAX);
     }
 }

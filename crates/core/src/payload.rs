@@ -214,21 +214,19 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// As JSON the payload is embedded as it is; a codec's output shows as `{"$bytes": base64}`.
+/// As JSON the payload is embedded as it is; what is no JSON, a codec's output, shows as `{"$bytes": base64}`.
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::{Error as _, SerializeMap as _};
+        use serde::ser::SerializeMap as _;
         if self.is_absent() {
             return serializer.serialize_unit();
         }
-        if self.is_encoded() {
-            let mut map = serializer.serialize_map(Some(1))?;
-            map.serialize_entry("$bytes", &BASE64.encode(&self.0))?;
-            return map.end();
+        if let Ok(text) = serde_json::from_slice::<&RawValue>(&self.0) {
+            return text.serialize(serializer);
         }
-        serde_json::from_slice::<&RawValue>(&self.0)
-            .map_err(S::Error::custom)?
-            .serialize(serializer)
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("$bytes", &BASE64.encode(&self.0))?;
+        map.end()
     }
 }
 

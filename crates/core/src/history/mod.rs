@@ -1,0 +1,17 @@
+//! A run's history: which events may follow which, and which of them count.
+
+mod effective;
+mod error;
+mod ledger;
+mod open_items;
+mod state;
+
+pub use effective::{EffectiveHistory, effective_history};
+pub use error::{HistoryError, HistoryProblem, Subject};
+pub use open_items::PendingActivity;
+pub use state::HistoryState;
+
+use crate::event::WorkflowEvent;
+
+/// An event with its place in the history.
+pub type NumberedEvent = (i64, WorkflowEvent);

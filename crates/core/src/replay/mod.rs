@@ -1,0 +1,248 @@
+//! Rebuilding a run's program from its history.
+//!
+//! A *step* is a fact and the events up to the next one. Its fact is applied, and the actions that
+//! the program answers with must be those that the step records, in order. Everything else in it is
+//! notes: attempts that were retried, marks, memories that the program is given before the fact.
+
+mod compare;
+mod error;
+
+use std::collections::VecDeque;
+
+pub use error::{DeterminismError, ReplayError};
+
+use crate::action::WorkflowAction;
+use crate::event::WorkflowEvent;
+use crate::fact::Fact;
+use crate::history::{HistoryState, NumberedEvent};
+use crate::identity::RunIdentity;
+use crate::program::Program;
+use crate::request::{Request, is_memory, may_be_imposed};
+use crate::turn::{ProgramState, Turn, event_of_action};
+
+/// How closely recorded and requested actions are compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReplayMode {
+    /// Kind, id and type: what a live run needs to go on.
+    #[default]
+    Normal,
+    /// Input and options too: what a check of new code against old histories wants to know.
+    Strict,
+}
+
+/// Replays a whole history (see [`effective_history`](crate::effective_history)).
+///
+/// # Errors
+/// [`ReplayError`] when the history is malformed, or the program is not the one that made it.
+pub fn replay(
+    identity: RunIdentity,
+    program: Box<dyn Program>,
+    history: impl IntoIterator<Item = NumberedEvent>,
+    mode: ReplayMode,
+) -> Result<ProgramState, ReplayError> {
+    let mut replayer = Replayer::new(identity, program, mode);
+    for (sequence_num, event) in history {
+        replayer.push(sequence_num, event)?;
+    }
+    replayer.finish()
+}
+
+/// Replays a history that arrives event by event. After an error it is of no use.
+pub struct Replayer {
+    identity: RunIdentity,
+    program: Box<dyn Program>,
+    mode: ReplayMode,
+    history: HistoryState,
+    step: Option<Step>,
+}
+
+/// A fact and what was recorded up to the next one.
+struct Step {
+    sequence_num: i64,
+    event: WorkflowEvent,
+    fact: Fact,
+    rest: Vec<NumberedEvent>,
+}
+
+/// What a step's program asked for beyond what the step records.
+struct Unrecorded {
+    /// Empty when recorded and requested agree.
+    actions: VecDeque<WorkflowAction>,
+    first: Option<Request>,
+    /// Whether the step may simply not have been decided yet, so that these are new.
+    may_be_new: bool,
+}
+
+impl Replayer {
+    /// Before the first event.
+    #[must_use]
+    pub fn new(identity: RunIdentity, program: Box<dyn Program>, mode: ReplayMode) -> Self {
+        Self {
+            identity,
+            program,
+            mode,
+            history: HistoryState::default(),
+            step: None,
+        }
+    }
+
+    /// Takes the next event. A difference within a step shows when the step is complete: at the next fact or at the end.
+    ///
+    /// # Errors
+    /// [`ReplayError`] for the step that this event completes.
+    pub fn push(&mut self, sequence_num: i64, event: WorkflowEvent) -> Result<(), ReplayError> {
+        if let Some(fact) = Fact::from_event(&event) {
+            let unrecorded = self.close_step()?;
+            Self::refuse_unrecorded(sequence_num, unrecorded)?;
+            self.step = Some(Step {
+                sequence_num,
+                event,
+                fact,
+                rest: Vec::new(),
+            });
+        } else if let Some(step) = &mut self.step {
+            step.rest.push((sequence_num, event));
+        } else {
+            self.history.accept(sequence_num, &event)?;
+        }
+        Ok(())
+    }
+
+    /// The end of a history whose every fact has been decided.
+    ///
+    /// # Errors
+    /// [`ReplayError`] for the last step.
+    pub fn finish(mut self) -> Result<ProgramState, ReplayError> {
+        let unrecorded = self.close_step()?;
+        Self::refuse_unrecorded(self.history.next_sequence(), unrecorded)?;
+        Ok(self.into_state())
+    }
+
+    /// The end of a history whose last fact may wait for its decision: a start written ahead of the
+    /// first turn, or a reset that cut through a step. The turn holds what that fact leads to.
+    ///
+    /// # Errors
+    /// [`ReplayError`] for the last step.
+    pub fn resume(mut self) -> Result<(ProgramState, Turn), ReplayError> {
+        let unrecorded = self.close_step()?;
+        let sequence_num = self.history.next_sequence();
+        let mut turn = Turn::default();
+        if !unrecorded.may_be_new {
+            Self::refuse_unrecorded(sequence_num, unrecorded)?;
+            return Ok((self.into_state(), turn));
+        }
+        let mut state = self.into_state();
+        state
+            .decide(unrecorded.actions.into(), &mut turn)
+            .map_err(|error| ReplayError::turn(sequence_num, error))?;
+        Ok((state, turn))
+    }
+
+    fn into_state(self) -> ProgramState {
+        ProgramState::after(self.identity, self.program, self.history)
+    }
+
+    fn refuse_unrecorded(sequence_num: i64, unrecorded: Unrecorded) -> Result<(), ReplayError> {
+        match unrecorded.first {
+            None => Ok(()),
+            Some(found) => Err(DeterminismError::new(sequence_num, None, Some(found)).into()),
+        }
+    }
+
+    fn close_step(&mut self) -> Result<Unrecorded, ReplayError> {
+        let Some(step) = self.step.take() else {
+            return Ok(Unrecorded {
+                actions: VecDeque::new(),
+                first: None,
+                may_be_new: false,
+            });
+        };
+        self.history.accept(step.sequence_num, &step.event)?;
+        let mut actions = VecDeque::from(self.apply(&step)?);
+        let mut matched = 0_usize;
+        for (sequence_num, event) in &step.rest {
+            if let Some(expected) = Request::of_event(event) {
+                let found = self.next_requested(*sequence_num, &mut actions)?;
+                if found.as_ref().and_then(Request::of_event).as_ref() == Some(&expected) {
+                    self.compare_strictly(*sequence_num, event, found)?;
+                    actions.pop_front();
+                    matched += 1;
+                } else if may_be_imposed(event) && (found.is_none() || matched == 0) {
+                    actions.clear();
+                } else {
+                    let found = found.as_ref().and_then(Request::of_event);
+                    let error = DeterminismError::new(*sequence_num, Some(expected), found);
+                    return Err(error.into());
+                }
+            }
+            self.history.accept(*sequence_num, event)?;
+        }
+        let at = self.history.next_sequence();
+        let first = self.next_requested(at, &mut actions)?;
+        let cut = matches!(
+            step.rest.last(),
+            Some((_, WorkflowEvent::WorkflowReset { .. }))
+        );
+        Ok(Unrecorded {
+            first: first.as_ref().and_then(Request::of_event),
+            actions,
+            may_be_new: matched == 0 || cut,
+        })
+    }
+
+    fn apply(&mut self, step: &Step) -> Result<Vec<WorkflowAction>, ReplayError> {
+        for (_, event) in step.rest.iter().filter(|(_, event)| is_memory(event)) {
+            self.program.recall(event);
+        }
+        self.program.apply(&step.fact).or_else(|error| {
+            // The engine may have failed the run for this very reason; then that is what is on record.
+            let failed_for_it = step.rest.iter().any(|(_, event)| {
+                matches!(event, WorkflowEvent::WorkflowFailed { error: recorded }
+                    if recorded.error_type == error.error_type())
+            });
+            if failed_for_it {
+                let error = error.into();
+                Ok(vec![WorkflowAction::FailWorkflow { error }])
+            } else {
+                Err(ReplayError::Program {
+                    sequence_num: step.sequence_num,
+                    source: error,
+                })
+            }
+        })
+    }
+
+    /// The event of the next action that is one; those that come to nothing are passed over.
+    fn next_requested(
+        &self,
+        sequence_num: i64,
+        actions: &mut VecDeque<WorkflowAction>,
+    ) -> Result<Option<WorkflowEvent>, ReplayError> {
+        while let Some(action) = actions.front() {
+            let event =
+                event_of_action(action, &self.history, &self.identity).map_err(|source| {
+                    ReplayError::Action {
+                        sequence_num,
+                        source,
+                    }
+                })?;
+            if event.is_some() {
+                return Ok(event);
+            }
+            actions.pop_front();
+        }
+        Ok(None)
+    }
+
+    fn compare_strictly(
+        &self,
+        sequence_num: i64,
+        recorded: &WorkflowEvent,
+        found: Option<WorkflowEvent>,
+    ) -> Result<(), ReplayError> {
+        match (self.mode, found) {
+            (ReplayMode::Strict, Some(found)) => compare::contents(sequence_num, recorded, found),
+            _ => Ok(()),
+        }
+    }
+}
