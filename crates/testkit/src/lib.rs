@@ -3,6 +3,7 @@
 //! Architecture invariant: nothing depends on this crate except tests.
 
 pub mod conformance;
+pub mod differential;
 pub mod flavour;
 pub mod world;
 
