@@ -1,2 +1,7 @@
-//! Placeholder; filled in by the next commits.
-fn main() {}
+//! `cargo xtask COMMAND`: everything a contributor runs besides plain cargo.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xtask::cli::main()
+}

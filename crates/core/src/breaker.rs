@@ -226,7 +226,7 @@ impl Breaker {
 
     /// Decides about one call, and gives it a permit if it is a probe.
     pub fn admit(&mut self, config: &CircuitBreakerConfig, now: Timestamp) -> Admission {
-        self.clamp_to(now);
+        self.settle(config, now);
         if let Phase::Open { since } = self.0 {
             let retry_at = after(since, config.reset_timeout());
             if now < retry_at {
@@ -240,7 +240,6 @@ impl Breaker {
         let Phase::HalfOpen { probes, .. } = &mut self.0 else {
             return Admission::Allowed;
         };
-        probes.retain(|given| now < after(*given, config.reset_timeout()));
         if probes.len() < config.probes_permitted() {
             probes.push_back(now);
             return Admission::Probe;
@@ -258,7 +257,7 @@ impl Breaker {
         config: &CircuitBreakerConfig,
         now: Timestamp,
     ) -> CircuitState {
-        self.clamp_to(now);
+        self.settle(config, now);
         if let Phase::HalfOpen { successes, probes } = &mut self.0 {
             probes.pop_front();
             *successes = successes.saturating_add(1);
@@ -275,7 +274,7 @@ impl Breaker {
         config: &CircuitBreakerConfig,
         now: Timestamp,
     ) -> CircuitState {
-        self.clamp_to(now);
+        self.settle(config, now);
         match &mut self.0 {
             Phase::Open { .. } => {}
             Phase::HalfOpen { .. } => self.0 = Phase::Open { since: now },
@@ -294,9 +293,10 @@ impl Breaker {
         self.0 = Phase::default();
     }
 
-    /// Takes every instant after `now` as `now`: without it, a clock that once ran ahead would keep
+    /// Brings it to `now`: permits that nobody reported on in time are free again, and every instant
+    /// after `now` is taken as `now`: without that, a clock that once ran ahead would keep
     /// failures in the window, or the breaker open, until time has caught up.
-    fn clamp_to(&mut self, now: Timestamp) {
+    fn settle(&mut self, config: &CircuitBreakerConfig, now: Timestamp) {
         match &mut self.0 {
             Phase::Closed { failures } => {
                 for tally in failures {
@@ -305,9 +305,10 @@ impl Breaker {
             }
             Phase::Open { since } => *since = (*since).min(now),
             Phase::HalfOpen { probes, .. } => {
-                for given in probes {
+                for given in probes.iter_mut() {
                     *given = (*given).min(now);
                 }
+                probes.retain(|given| now < after(*given, config.reset_timeout()));
             }
         }
     }

@@ -147,11 +147,9 @@ impl Payload {
 /// Accepts exactly the texts that every reader we have agrees on: UTF-8, JSON grammar, bounded depth,
 /// escapes that are Unicode. serde_json skips over strings it does not have to decode, so
 /// lone surrogates are looked for here.
-fn check_json(text: &[u8]) -> Result<(), PayloadError> {
+fn check_json(text: &[u8]) -> Result<&RawValue, PayloadError> {
     check_shape(text)?;
-    serde_json::from_slice::<&RawValue>(text)
-        .map(|_| ())
-        .map_err(|e| PayloadError::Syntax(e.to_string()))
+    serde_json::from_slice(text).map_err(|e| PayloadError::Syntax(e.to_string()))
 }
 
 /// Depth and surrogates in one pass, before any parser sees the text. It assumes nothing about
@@ -221,7 +219,7 @@ impl Serialize for Payload {
         if self.is_absent() {
             return serializer.serialize_unit();
         }
-        if let Ok(text) = serde_json::from_slice::<&RawValue>(&self.0) {
+        if let Ok(text) = check_json(&self.0) {
             return text.serialize(serializer);
         }
         let mut map = serializer.serialize_map(Some(1))?;

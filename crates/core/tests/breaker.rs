@@ -57,6 +57,16 @@ fn probe_that_never_reports_gives_its_permit_back() {
 }
 
 #[test]
+fn report_takes_back_a_permit_that_is_still_out() {
+    let config = CircuitBreakerConfig::default();
+    let mut breaker = opened(&config);
+    assert_eq!(breaker.admit(&config, at(60)), Admission::Probe);
+    assert_eq!(breaker.admit(&config, at(90)), Admission::Probe);
+    breaker.record_success(&config, at(120));
+    assert_eq!(breaker.probes_out(), 0, "one has expired, one has reported");
+}
+
+#[test]
 fn failed_probe_opens_it_for_another_full_timeout() {
     let config = CircuitBreakerConfig::default();
     let mut breaker = opened(&config);

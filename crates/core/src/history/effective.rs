@@ -13,6 +13,8 @@ pub struct EffectiveHistory {
     pub epoch: u32,
     /// Of the last continuation that counts; 0 without one.
     pub iteration: u32,
+    /// Number of the log's last event, whether it counts or not; 0 for an empty log.
+    pub last_sequence: i64,
 }
 
 /// Applies resets and continuations to a log.
@@ -78,7 +80,13 @@ pub fn effective_history(
         last = Some(sequence_num);
         timeline.push((sequence_num, event));
     }
-    Ok(last_iteration(timeline, epoch))
+    let (events, iteration) = last_iteration(timeline);
+    Ok(EffectiveHistory {
+        events,
+        epoch,
+        iteration,
+        last_sequence: last.unwrap_or(0),
+    })
 }
 
 /// Keeps what lies up to `to_sequence`. The number before the log's first event is a target too: nothing counts then.
@@ -95,23 +103,18 @@ fn go_back(
     Ok(())
 }
 
-fn last_iteration(mut timeline: Vec<NumberedEvent>, epoch: u32) -> EffectiveHistory {
+fn last_iteration(mut timeline: Vec<NumberedEvent>) -> (Vec<NumberedEvent>, u32) {
     let continued = timeline
         .iter()
         .enumerate()
         .rev()
-        .find_map(|(at, (_, e))| match e {
+        .find_map(|(at, (_, event))| match event {
             WorkflowEvent::WorkflowContinuedAsNew { iteration, .. } => Some((at, *iteration)),
             _ => None,
         });
-    let (events, iteration) = match continued {
+    match continued {
         Some((at, iteration)) => (timeline.split_off(at + 1), iteration),
         None => (timeline, 0),
-    };
-    EffectiveHistory {
-        events,
-        epoch,
-        iteration,
     }
 }
 
@@ -282,6 +285,13 @@ mod tests {
             started(),
         ];
         assert_eq!(counts(log), Ok((vec![5, 6], 1, 1)));
+    }
+
+    #[test]
+    fn last_number_is_known_also_when_nothing_counts() {
+        let log = vec![(7, started()), (8, continued(1))];
+        let history = effective_history(log).unwrap();
+        assert_eq!((history.events.len(), history.last_sequence), (0, 8));
     }
 
     #[test]

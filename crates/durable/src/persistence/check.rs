@@ -12,8 +12,10 @@ use super::limits::{
     check_text,
 };
 use super::model::{
-    NewSignal, NewStepLog, NewTask, NewUpdate, Next, SendSignal, SendUpdate, StartRun, TaskOutcome,
-    TaskResult, TurnCommit,
+    BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension, NewSignal,
+    NewStepLog, NewTask, NewUpdate, Next, OutboxReport, OutboxResult, ScheduleFire, ScheduleRecord,
+    SendSignal, SendUpdate, StartRun, TaskOutcome, TaskResult, TerminateRun, TurnCommit,
+    WorkerInfo,
 };
 
 /// Checks starts.
@@ -319,6 +321,149 @@ fn unique(what: &str, ids: impl Iterator<Item = String>) -> Result<(), StoreErro
             )));
         }
         seen.insert(id);
+    }
+    Ok(())
+}
+
+/// Checks a claim of tasks.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn claim_tasks(claim: &ClaimTasks) -> Result<(), StoreError> {
+    check_id("worker id", &claim.worker_id)?;
+    check_batch("the number of tasks to claim", claim.max)?;
+    check_batch("the number of activity types", claim.activity_types.len())?;
+    lease(claim.lease)
+}
+
+/// Checks a claim of turns.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn claim_turns(claim: &ClaimTurns) -> Result<(), StoreError> {
+    check_id("worker id", &claim.worker_id)?;
+    check_batch("the number of turns to claim", claim.max)?;
+    check_batch("the number of hosted types", claim.hosted.len())?;
+    lease(claim.lease)
+}
+
+/// Checks extensions of leases.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn extensions(extensions: &[LeaseExtension]) -> Result<(), StoreError> {
+    check_batch("the number of leases", extensions.len())?;
+    for extension in extensions {
+        lease(extension.extend)?;
+        if let Some(details) = &extension.heartbeat {
+            check_payload("heartbeat details", details)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks notes of blocked runs.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn blocks(blocks: &[BlockRun]) -> Result<(), StoreError> {
+    check_batch("the number of runs", blocks.len())?;
+    for block in blocks {
+        check_id("build", &block.build)?;
+        check_text("reason", &block.reason, TEXT_BYTES_MAX)?;
+    }
+    Ok(())
+}
+
+/// Checks terminations.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn terminations(runs: &[TerminateRun]) -> Result<(), StoreError> {
+    check_batch("the number of runs", runs.len())?;
+    runs.iter()
+        .try_for_each(|run| check_text("reason", &run.reason, TEXT_BYTES_MAX))
+}
+
+/// Checks a schedule.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn schedule(schedule: &ScheduleRecord) -> Result<(), StoreError> {
+    check_id("schedule id", &schedule.id)?;
+    check_name("workflow type", &schedule.workflow_type)?;
+    check_text("version", &schedule.version, ID_BYTES_MAX)?;
+    check_id("cron text", &schedule.cron)?;
+    check_id("time zone", &schedule.time_zone)?;
+    check_payload("input", &schedule.input)
+}
+
+/// Checks ticks.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn fires(fires: &[ScheduleFire]) -> Result<(), StoreError> {
+    check_batch("the number of ticks", fires.len())?;
+    for fire in fires {
+        check_id("schedule id", &fire.schedule_id)?;
+        fire.start.as_ref().map_or(Ok(()), start)?;
+    }
+    Ok(())
+}
+
+/// Checks a worker's announcement.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn worker(worker: &WorkerInfo) -> Result<(), StoreError> {
+    check_id("worker id", &worker.id)?;
+    check_name("worker group", &worker.worker_group)?;
+    check_payload("worker metadata", &worker.metadata)?;
+    let texts = [
+        &worker.backpressure_reason,
+        &worker.hostname,
+        &worker.version,
+    ];
+    texts
+        .into_iter()
+        .flatten()
+        .try_for_each(|t| check_text("worker text", t, TEXT_BYTES_MAX))?;
+    worker
+        .activity_types
+        .iter()
+        .try_for_each(|name| check_name("activity type", name))
+}
+
+/// Checks a decision about a dead letter.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn decision(decision: &DeadLetterDecision) -> Result<(), StoreError> {
+    match decision {
+        DeadLetterDecision::Complete { result } => check_payload("result", result),
+        DeadLetterDecision::Requeue | DeadLetterDecision::Discard => Ok(()),
+    }
+}
+
+/// Checks a breaker.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn breaker(breaker: &BreakerRecord) -> Result<(), StoreError> {
+    check_id("breaker key", &breaker.key)?;
+    check_payload("breaker state", &breaker.data)
+}
+
+/// Checks publishers' reports.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn reports(reports: &[OutboxReport]) -> Result<(), StoreError> {
+    check_batch("the number of reports", reports.len())?;
+    for report in reports {
+        if let OutboxResult::Retry { error, .. } | OutboxResult::Failed { error } = &report.result {
+            check_text("publisher's error", error, TEXT_BYTES_MAX)?;
+        }
     }
     Ok(())
 }

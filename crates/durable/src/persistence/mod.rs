@@ -13,14 +13,19 @@
 pub mod check;
 mod error;
 pub mod limits;
+pub mod memory;
+pub mod migrations;
 pub mod model;
 mod planted;
 mod port;
 mod seed_ops;
 mod shard;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod sql;
 mod store;
 
 pub use error::{Source, StoreError};
+pub use memory::MemoryStore;
 pub use planted::{Bug, planted};
 pub use port::WorkerPort;
 pub use seed_ops::{HeartbeatResponse, SeedOperations, TaskDefinition, TaskFailureOutcome};

@@ -1,0 +1,128 @@
+//! What becomes due by itself: deadlines, timers, the clocks of tasks.
+
+use std::collections::BTreeSet;
+
+use durable_core::{Failure, TimeoutType, Timestamp, WorkflowEvent, error_types};
+use uuid::Uuid;
+
+use super::accept::timer_horizon;
+use super::clock::later;
+use super::index::{clock, first_due};
+use super::state::State;
+use super::task::FinalEnd;
+use crate::persistence::model::{FinishOutcome, FireDue, Fired, TaskRecord, TaskStatus};
+
+/// Which of a task's clocks ran out.
+enum Ran {
+    /// A delay: the task may be claimed.
+    Delay,
+    /// The task is over.
+    Out(TimeoutType),
+    /// One attempt is over.
+    AttemptOut(TimeoutType),
+}
+
+impl State {
+    /// Shard by shard: first the three lists, then each item is looked at again, since a run that ends takes its
+    /// timers and tasks along and a task that ends moves its run's line.
+    pub(super) fn fire_due(&mut self, due: &FireDue, now: Timestamp) -> Fired {
+        let mut fired = Fired::default();
+        let mut ready = BTreeSet::new();
+        for shard in self.shards.from(due.first_shard) {
+            let index = self.shard(shard);
+            let runs = first_due(&index.deadlines, |key| key.0, now, due.max);
+            let timers = first_due(&index.timers, |key| key.0, timer_horizon(now), due.max);
+            let tasks = first_due(&index.clocks, |key| key.0, now, due.max);
+            for (_, run_id) in runs {
+                self.end_late_run(run_id, now);
+                fired.runs_timed_out += 1;
+            }
+            for (_, run_id, timer_id) in timers {
+                if self.take_timer(run_id, &timer_id).is_some() {
+                    self.deliver(run_id, WorkflowEvent::TimerFired { timer_id }, now);
+                    fired.timers += 1;
+                    ready.insert(run_id);
+                }
+            }
+            for (_, task_id, run_id) in tasks {
+                if self.run_clock(run_id, task_id, due.jitter, &mut fired, now) {
+                    ready.insert(run_id);
+                }
+            }
+        }
+        fired.ready_runs = ready.into_iter().collect();
+        fired.next_due = self.next_due();
+        fired
+    }
+
+    fn end_late_run(&mut self, run_id: Uuid, now: Timestamp) {
+        let execution = self.at(run_id).run().execution_deadline;
+        let (error_type, message) = if execution.is_some_and(|at| at <= now) {
+            let message = "the time for the whole execution ran out";
+            (error_types::EXECUTION_TIMEOUT, message)
+        } else {
+            (error_types::RUN_TIMEOUT, "the time for this run ran out")
+        };
+        let error = Failure::new(error_type, message).non_retryable();
+        self.end_by_store(run_id, error, now);
+    }
+
+    /// Lets the clock that ran out have its effect; answers whether the run was told something.
+    fn run_clock(
+        &mut self,
+        run_id: Uuid,
+        task_id: Uuid,
+        jitter: f64,
+        fired: &mut Fired,
+        now: Timestamp,
+    ) -> bool {
+        let task = self.task(run_id, task_id);
+        let Some(ran) = task.and_then(|task| which_clock(task, now)) else {
+            return false;
+        };
+        match ran {
+            Ran::Delay => {
+                fired.tasks_ready += 1;
+                self.edit_task(run_id, task_id, |task| {
+                    task.status = TaskStatus::Pending;
+                    task.visible_at = now;
+                });
+                false
+            }
+            Ran::Out(timeout) => {
+                fired.tasks_timed_out += 1;
+                let end = FinalEnd::TimedOut(timeout);
+                self.end_task(run_id, task_id, end, now).is_some()
+            }
+            Ran::AttemptOut(timeout) => {
+                fired.tasks_timed_out += 1;
+                let end = FinalEnd::TimedOut(timeout);
+                let outcome = self.end_attempt(run_id, task_id, end, jitter, now);
+                matches!(outcome, FinishOutcome::Recorded { .. })
+            }
+        }
+    }
+}
+
+fn which_clock(task: &TaskRecord, now: Timestamp) -> Option<Ran> {
+    if clock(task).is_none_or(|at| at > now) {
+        return None;
+    }
+    if task.close_deadline.is_some_and(|at| at <= now) {
+        return Some(Ran::Out(TimeoutType::ScheduleToClose));
+    }
+    match task.status {
+        TaskStatus::Delayed => Some(Ran::Delay),
+        TaskStatus::Pending => Some(Ran::Out(TimeoutType::ScheduleToStart)),
+        TaskStatus::Claimed => {
+            let started = task.claimed_at.unwrap_or(task.visible_at);
+            let close = later(started, task.options.start_to_close_timeout);
+            Some(Ran::AttemptOut(if close <= now {
+                TimeoutType::StartToClose
+            } else {
+                TimeoutType::Heartbeat
+            }))
+        }
+        TaskStatus::InLine | TaskStatus::Parked | TaskStatus::Dead => None,
+    }
+}

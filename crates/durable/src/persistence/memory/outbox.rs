@@ -1,0 +1,91 @@
+//! The outbox, breakers, and results recorded once.
+
+use durable_core::{Payload, Timestamp};
+
+use super::clock::{cut, later};
+use super::index::first_due;
+use super::state::State;
+use crate::persistence::model::{
+    BreakerRecord, ClaimOutbox, DedupRecord, OutboxRecord, OutboxReport, OutboxResult, OutboxState,
+};
+
+impl State {
+    pub(super) fn claim_outbox(
+        &mut self,
+        claim: &ClaimOutbox,
+        now: Timestamp,
+    ) -> Vec<OutboxRecord> {
+        let mut claimed = Vec::new();
+        for shard in self.shards.from(claim.first_shard) {
+            let max = claim.max - claimed.len();
+            let due = first_due(&self.shard(shard).outbox, |key| key.0, now, max);
+            for (_, id, run_id) in due {
+                let event = self.edit_outbox(run_id, id, |event| {
+                    event.state = OutboxState::InFlight;
+                    event.attempts += 1;
+                    event.token = Some(claim.token);
+                    event.available_at = later(now, claim.lease);
+                });
+                claimed.push(event.clone());
+            }
+        }
+        claimed
+    }
+
+    /// Stores how publishing went; false: the claim had passed on.
+    pub(super) fn finish_outbox(&mut self, report: OutboxReport, now: Timestamp) -> bool {
+        let event = self
+            .find(report.run_id)
+            .and_then(|run| run.outbox().get(&report.id));
+        let holds = event.is_some_and(|event| {
+            event.state == OutboxState::InFlight && event.token == Some(report.token)
+        });
+        if holds {
+            self.edit_outbox(report.run_id, report.id, |event| {
+                event.token = None;
+                match report.result {
+                    OutboxResult::Published => {
+                        event.state = OutboxState::Published;
+                        event.published_at = Some(now);
+                    }
+                    OutboxResult::Retry { after, error } => {
+                        event.state = OutboxState::Pending;
+                        event.available_at = later(now, after);
+                        event.last_error = Some(error);
+                    }
+                    OutboxResult::Failed { error } => {
+                        event.state = OutboxState::Failed;
+                        event.last_error = Some(error);
+                    }
+                }
+            });
+        }
+        holds
+    }
+
+    /// Saves a breaker if nobody else has since it was read.
+    pub(super) fn save_breaker(&mut self, mut breaker: BreakerRecord, now: Timestamp) -> bool {
+        let stored = self.breakers.get(&breaker.key);
+        let current = stored.map_or(0, |stored| stored.version) == breaker.version;
+        if current {
+            breaker.version += 1;
+            breaker.updated_at = now;
+            breaker.opened_at = breaker.opened_at.map(cut);
+            self.breakers.insert(breaker.key.clone(), breaker);
+        }
+        current
+    }
+
+    /// Records a result under a key unless there is one; answers the recorded one.
+    pub(super) fn put_once(&mut self, key: &str, result: Payload, now: Timestamp) -> Payload {
+        let record = self
+            .dedup
+            .entry(key.to_owned())
+            .or_insert_with(|| DedupRecord {
+                key: key.to_owned(),
+                result,
+                created_at: now,
+            });
+        record.result.clone()
+    }
+}

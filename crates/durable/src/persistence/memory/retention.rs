@@ -1,0 +1,79 @@
+//! Retention: ended runs go, their ids stay refused for a while.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use durable_core::Timestamp;
+use uuid::Uuid;
+
+use super::clock::later;
+use super::state::{RunState, State};
+use crate::persistence::limits::TOMBSTONE_DAYS;
+use crate::persistence::model::{KeyKind, OutboxState, PurgeRuns};
+
+impl State {
+    /// Deletes ended runs; answers how many.
+    pub(super) fn purge_runs(&mut self, purge: &PurgeRuns, now: Timestamp) -> u64 {
+        self.forget_tombstones(now);
+        let turns: BTreeMap<i32, usize> = self.shards.from(purge.first_shard).zip(0..).collect();
+        let mut gone: Vec<Uuid> = self
+            .runs()
+            .values()
+            .filter(|run| may_go(run, purge.finished_before))
+            .map(|run| run.run().id)
+            .collect();
+        // The sort is stable: by id within a shard.
+        gone.sort_by_key(|run_id| turns[&self.shards.of_run(*run_id)]);
+        gone.truncate(purge.max);
+        for run_id in &gone {
+            self.purge_run(*run_id, now);
+        }
+        gone.len() as u64
+    }
+
+    fn purge_run(&mut self, run_id: Uuid, now: Timestamp) {
+        let run = self.at(run_id).run();
+        let idempotency = run.idempotency_key.clone();
+        let business = run.business_id.clone();
+        let keys = [
+            (KeyKind::Idempotency, idempotency),
+            (KeyKind::Business, business),
+        ];
+        for (kind, key) in keys {
+            let Some(key) = key else { continue };
+            let key = (kind, key);
+            if self.keys.get(&key).is_some_and(|row| row.run_id == run_id) {
+                self.keys.remove(&key);
+            }
+        }
+        let letters: Vec<_> = self
+            .dead_letters
+            .range((run_id, Uuid::nil())..=(run_id, Uuid::max()))
+            .map(|(key, _)| *key)
+            .collect();
+        for letter in letters {
+            self.dead_letters.remove(&letter);
+        }
+        self.remove_run(run_id);
+        self.put_key(KeyKind::Tombstone, run_id.to_string(), run_id, now);
+    }
+
+    fn forget_tombstones(&mut self, now: Timestamp) {
+        const DAY: u64 = 24 * 60 * 60;
+        let kept = Duration::from_secs(TOMBSTONE_DAYS.unsigned_abs() * DAY);
+        self.keys.retain(|(kind, _), key| {
+            *kind != KeyKind::Tombstone || later(key.created_at, kept) >= now
+        });
+    }
+}
+
+/// Whether a run ended long enough ago and nothing of it is on its way.
+fn may_go(run: &RunState, finished_before: Timestamp) -> bool {
+    let on_its_way = !run.messages().is_empty()
+        || run
+            .outbox()
+            .values()
+            .any(|event| matches!(event.state, OutboxState::Pending | OutboxState::InFlight));
+    let completed_at = run.run().completed_at;
+    run.has_ended() && completed_at.is_some_and(|at| at < finished_before) && !on_its_way
+}

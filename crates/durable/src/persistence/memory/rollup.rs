@@ -1,0 +1,104 @@
+//! Totals: how many ended how, and how long they took, by the hour.
+
+use std::collections::BTreeMap;
+
+use durable_core::Timestamp;
+
+use crate::persistence::model::{RollupKind, RollupOutcome, RollupRecord};
+
+type Key = (Timestamp, RollupKind, String, RollupOutcome, i16);
+
+/// All totals, in order.
+#[derive(Debug, Default)]
+pub(super) struct Rollups(BTreeMap<Key, (i64, i64)>);
+
+impl Rollups {
+    /// Counts one activity or run that ended now.
+    pub(super) fn count(
+        &mut self,
+        kind: RollupKind,
+        name: &str,
+        outcome: RollupOutcome,
+        began: Timestamp,
+        now: Timestamp,
+    ) {
+        let millis = (now.as_microsecond() - began.as_microsecond()).max(0) / 1000;
+        let key = (hour(now), kind, name.to_owned(), outcome, exponent(millis));
+        let (count, total) = self.0.entry(key).or_default();
+        *count += 1;
+        *total += millis;
+    }
+
+    /// The totals since an instant.
+    pub(super) fn since(&self, from: Timestamp) -> Vec<RollupRecord> {
+        self.0
+            .iter()
+            .filter(|((hour, ..), _)| *hour >= from)
+            .map(
+                |((hour, kind, name, outcome, exp), (count, total))| RollupRecord {
+                    hour: *hour,
+                    kind: *kind,
+                    name: name.clone(),
+                    outcome: *outcome,
+                    duration_exp: *exp,
+                    count: *count,
+                    total_ms: *total,
+                },
+            )
+            .collect()
+    }
+}
+
+/// The hour's start.
+fn hour(now: Timestamp) -> Timestamp {
+    const HOUR: i64 = 60 * 60;
+    let start = now.as_second().div_euclid(HOUR) * HOUR;
+    Timestamp::from_second(start).unwrap_or(Timestamp::MIN)
+}
+
+/// The power of two that a duration stays below.
+fn exponent(millis: i64) -> i16 {
+    millis
+        .checked_ilog2()
+        .map_or(0, |log| i16::try_from(log + 1).expect("an i64 has 63 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_counts_under_the_power_of_two_above_it() {
+        let expected = [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+            (3, 2),
+            (4, 3),
+            (1023, 10),
+            (1024, 11),
+        ];
+        for (millis, exp) in expected {
+            assert_eq!(exponent(millis), exp, "{millis} ms");
+        }
+        assert_eq!(exponent(i64::MAX), 63);
+    }
+
+    #[test]
+    fn the_hour_is_cut_and_time_that_ran_backwards_counts_as_none() {
+        let now = Timestamp::from_second(7_199).unwrap();
+        let later = Timestamp::from_second(9_000).unwrap();
+        let mut rollups = Rollups::default();
+        rollups.count(
+            RollupKind::Workflow,
+            "w",
+            RollupOutcome::Completed,
+            later,
+            now,
+        );
+        let all = rollups.since(Timestamp::MIN);
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].hour, Timestamp::from_second(3_600).unwrap());
+        assert_eq!((all[0].duration_exp, all[0].total_ms), (0, 0));
+    }
+}

@@ -1,0 +1,288 @@
+//! The rest of the memory store: the edge, the lock, the call.
+
+use async_trait::async_trait;
+use durable_core::{Payload, Timestamp};
+use uuid::Uuid;
+
+use super::MemoryStore;
+use super::admin::page as cut_page;
+use super::clock::cut;
+use super::state::State;
+use crate::persistence::limits::{check_id, check_payload};
+use crate::persistence::model::{
+    Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
+    DlqFilter, Dump, FireDue, Fired, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
+    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+};
+use crate::persistence::{Shards, StoreResult, WorkflowEventStore, check};
+
+#[async_trait]
+impl WorkflowEventStore for MemoryStore {
+    fn shards(&self) -> Shards {
+        self.shards
+    }
+
+    // ---- starts, signals, updates -------------------------------------------------------------
+
+    async fn start_runs(
+        &self,
+        starts: Vec<StartRun>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<StartOutcome>> {
+        check::starts(&starts)?;
+        Ok(self.write_each(starts, now, |state, start, now| {
+            state.start_run(start, None, now)
+        }))
+    }
+
+    async fn send_signals(
+        &self,
+        signals: Vec<SendSignal>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<SendOutcome>> {
+        check::signals(&signals)?;
+        Ok(self.write_each(signals, now, |state, send, now| {
+            state.send_signal(send, now)
+        }))
+    }
+
+    async fn send_updates(
+        &self,
+        updates: Vec<SendUpdate>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<SendOutcome>> {
+        check::updates(&updates)?;
+        Ok(self.write_each(updates, now, |state, send, now| {
+            state.send_update(send, now)
+        }))
+    }
+
+    async fn get_update(&self, run_id: Uuid, update_id: &str) -> StoreResult<Option<UpdateRecord>> {
+        Ok(self.read(|state| state.find(run_id)?.updates.get(update_id).cloned()))
+    }
+
+    async fn terminate_runs(
+        &self,
+        runs: Vec<TerminateRun>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<TerminateOutcome>> {
+        check::terminations(&runs)?;
+        Ok(self.write_each(runs, now, |state, run, now| state.terminate_run(&run, now)))
+    }
+
+    // ---- what becomes due ---------------------------------------------------------------------
+
+    async fn fire_due(&self, due: FireDue) -> StoreResult<Fired> {
+        Ok(self.write_at(due.now, |state, now| state.fire_due(&due, now)))
+    }
+
+    async fn reap_leases(&self, reap: ReapLeases) -> StoreResult<Vec<ReapedTask>> {
+        Ok(self.write_at(reap.now, |state, now| state.reap_leases(&reap, now)))
+    }
+
+    async fn relay_messages(&self, relay: RelayMessages) -> StoreResult<Relayed> {
+        Ok(self.write_at(relay.now, |state, now| state.relay_messages(&relay, now)))
+    }
+
+    // ---- schedules ----------------------------------------------------------------------------
+
+    async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
+        check::schedule(&schedule)?;
+        self.write(|state| state.put_schedule(schedule));
+        Ok(())
+    }
+
+    async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>> {
+        Ok(self.read(|state| state.schedules.get(id).cloned()))
+    }
+
+    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
+        Ok(self.read(|state| cut_page(state.schedules.values(), page)))
+    }
+
+    async fn delete_schedule(&self, id: &str) -> StoreResult<bool> {
+        Ok(self.write(|state| state.schedules.remove(id).is_some()))
+    }
+
+    async fn due_schedules(
+        &self,
+        max: usize,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        Ok(self.write_at(now, |state, now| state.due_schedules(max, now)))
+    }
+
+    async fn fire_schedules(
+        &self,
+        fires: Vec<ScheduleFire>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<ScheduleOutcome>> {
+        check::fires(&fires)?;
+        Ok(self.write_each(fires, now, |state, fire, now| {
+            state.fire_schedule(fire, now)
+        }))
+    }
+
+    // ---- workers ------------------------------------------------------------------------------
+
+    async fn register_worker(&self, worker: WorkerInfo, now: Option<Timestamp>) -> StoreResult<()> {
+        check::worker(&worker)?;
+        self.write_at(now, |state, now| state.register_worker(worker, now));
+        Ok(())
+    }
+
+    async fn worker_heartbeat(
+        &self,
+        beat: WorkerBeat,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Option<WorkerStatus>> {
+        Ok(self.write_at(now, |state, now| state.worker_heartbeat(beat, now)))
+    }
+
+    async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>> {
+        Ok(self.read(|state| state.list_workers(&filter)))
+    }
+
+    async fn set_worker_status(&self, worker_id: &str, status: WorkerStatus) -> StoreResult<bool> {
+        Ok(self.write(|state| state.set_worker_status(worker_id, status)))
+    }
+
+    async fn deregister_worker(&self, worker_id: &str) -> StoreResult<bool> {
+        Ok(self.write(|state| state.workers.remove(worker_id).is_some()))
+    }
+
+    async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>> {
+        Ok(self.write(|state| state.stop_silent_workers(cut(silent_since))))
+    }
+
+    // ---- dead letters -------------------------------------------------------------------------
+
+    async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
+        Ok(self.read(|state| cut_page(state.list_dlq(&filter), page)))
+    }
+
+    async fn decide_dead_letter(
+        &self,
+        run_id: Uuid,
+        id: Uuid,
+        decision: DeadLetterDecision,
+        now: Option<Timestamp>,
+    ) -> StoreResult<DecisionOutcome> {
+        check::decision(&decision)?;
+        Ok(self.write_at(now, |state, now| {
+            state.decide_dead_letter(run_id, id, decision, now)
+        }))
+    }
+
+    async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
+        Ok(self.write(|state| state.purge_dlq(&filter, max)))
+    }
+
+    // ---- breakers, dedup, outbox --------------------------------------------------------------
+
+    async fn get_breaker(&self, key: &str) -> StoreResult<Option<BreakerRecord>> {
+        Ok(self.read(|state| state.breakers.get(key).cloned()))
+    }
+
+    async fn save_breaker(
+        &self,
+        breaker: BreakerRecord,
+        now: Option<Timestamp>,
+    ) -> StoreResult<bool> {
+        check::breaker(&breaker)?;
+        Ok(self.write_at(now, |state, now| state.save_breaker(breaker, now)))
+    }
+
+    async fn list_breakers(&self) -> StoreResult<Vec<BreakerRecord>> {
+        Ok(self.read(|state| state.breakers.values().cloned().collect()))
+    }
+
+    async fn reset_breaker(&self, key: &str) -> StoreResult<bool> {
+        Ok(self.write(|state| state.breakers.remove(key).is_some()))
+    }
+
+    async fn get_once(&self, key: &str) -> StoreResult<Option<Payload>> {
+        Ok(self.read(|state| state.dedup.get(key).map(|record| record.result.clone())))
+    }
+
+    async fn put_once(
+        &self,
+        key: &str,
+        result: Payload,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Payload> {
+        check_id("dedup key", key)?;
+        check_payload("result", &result)?;
+        Ok(self.write_at(now, |state, now| state.put_once(key, result, now)))
+    }
+
+    async fn claim_outbox(&self, claim: ClaimOutbox) -> StoreResult<Vec<OutboxRecord>> {
+        check::lease(claim.lease)?;
+        Ok(self.write_at(claim.now, |state, now| state.claim_outbox(&claim, now)))
+    }
+
+    async fn finish_outbox(
+        &self,
+        reports: Vec<OutboxReport>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<bool>> {
+        check::reports(&reports)?;
+        Ok(self.write_each(reports, now, |state, report, now| {
+            state.finish_outbox(report, now)
+        }))
+    }
+
+    // ---- reads for operators ------------------------------------------------------------------
+
+    async fn get_run(&self, run_id: Uuid) -> StoreResult<Option<RunRecord>> {
+        Ok(self.read(|state| state.find(run_id).map(|run| run.run().clone())))
+    }
+
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
+        Ok(self.read(|state| cut_page(state.filter_runs(&filter), page)))
+    }
+
+    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
+        Ok(self.read(|state| state.filter_runs(&filter).count() as u64))
+    }
+
+    async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
+        Ok(self.read(|state| {
+            let run = state.find(run_id);
+            run.map(|run| run.attributes.clone()).unwrap_or_default()
+        }))
+    }
+
+    async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+        Ok(self.read(|state| cut_page(state.filter_tasks(&filter), page)))
+    }
+
+    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
+        Ok(self.read(|state| {
+            let run = state.find(run_id);
+            run.map(|run| cut_page(run.step_logs.values(), page))
+                .unwrap_or_default()
+        }))
+    }
+
+    async fn counts(&self) -> StoreResult<StoreCounts> {
+        Ok(self.read(State::counts))
+    }
+
+    async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
+        Ok(self.read(|state| state.rollups.since(from)))
+    }
+
+    // ---- retention and proof ------------------------------------------------------------------
+
+    async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64> {
+        Ok(self.write_at(purge.now, |state, now| state.purge_runs(&purge, now)))
+    }
+
+    async fn dump(&self) -> StoreResult<Dump> {
+        Ok(self.read(State::dump))
+    }
+}

@@ -1,0 +1,84 @@
+//! Turns.
+
+use durable_core::Timestamp;
+
+use crate::persistence::StoreResult;
+use crate::persistence::model::{Next, TurnCommit, TurnOutcome};
+use crate::persistence::sql::rows::{Changes, Load};
+use crate::persistence::sql::rules::work::Work;
+use crate::persistence::sql::tx::{Intent, Tx};
+
+/// Commits turns of one shard.
+#[derive(Debug)]
+pub(crate) struct CommitTurns {
+    pub(crate) turns: Vec<TurnCommit>,
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl Intent for CommitTurns {
+    type Answer = Vec<TurnOutcome>;
+
+    fn at(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let loaded = tx.load(self.first_look()).await?;
+        let mut work = Work::new(tx.now().await?, loaded);
+        let second = self.second_look(&work);
+        if second != Load::default() {
+            let more = tx.load(second).await?;
+            work.add(more);
+        }
+        let outcomes = self.turns.iter().map(|turn| work.turn(turn)).collect();
+        Ok((outcomes, work.finish()))
+    }
+}
+
+impl CommitTurns {
+    fn first_look(&self) -> Load {
+        let mut load = Load::default();
+        for turn in &self.turns {
+            let run_id = turn.run_id;
+            load.runs.push(run_id);
+            load.tasks.extend(
+                turn.finished_tasks
+                    .iter()
+                    .map(|f| (run_id, f.lease.task_id)),
+            );
+            if !turn.cancelled_activities.is_empty() {
+                load.tasks_of.push(run_id);
+            }
+            let new_timers = turn.timers.iter().map(|timer| &timer.timer_id);
+            let timers = turn.fired_timers.iter().chain(new_timers);
+            load.timers.extend(timers.map(|id| (run_id, id.clone())));
+            if let Next::ContinueAsNew { carried, .. } = &turn.next {
+                load.signals
+                    .extend(carried.iter().map(|signal| (run_id, signal.signal_id)));
+            }
+        }
+        load
+    }
+
+    /// Rarely needed: whether ids are in use can only matter where other tasks stay in the queue, and where the new
+    /// tasks stand is only asked again when the turn was committed before.
+    fn second_look(&self, work: &Work) -> Load {
+        let mut load = Load::default();
+        for turn in self.turns.iter().filter(|turn| !turn.tasks.is_empty()) {
+            let Some(run) = work.run(turn.run_id) else {
+                continue;
+            };
+            if run.last_turn == Some(turn.turn_id) {
+                load.tasks
+                    .extend(turn.tasks.iter().map(|new| (turn.run_id, new.task_id)));
+                continue;
+            }
+            let finished = i32::try_from(turn.finished_tasks.len()).unwrap_or(i32::MAX);
+            let looked = !turn.cancelled_activities.is_empty();
+            if run.task_count > finished && !looked && !matches!(turn.next, Next::Reset { .. }) {
+                load.tasks_of.push(turn.run_id);
+            }
+        }
+        load
+    }
+}

@@ -1,0 +1,103 @@
+//! Finished runs are deleted.
+
+use durable_core::Timestamp;
+use uuid::Uuid;
+
+use crate::persistence::StoreResult;
+use crate::persistence::limits::TOMBSTONE_DAYS;
+use crate::persistence::model::KeyKind;
+use crate::persistence::sql::rows::{Changes, Load};
+use crate::persistence::sql::rules::work::Work;
+use crate::persistence::sql::tx::{Intent, Tx};
+
+const SECONDS_A_DAY: i64 = 24 * 60 * 60;
+
+/// Deletes finished runs of one shard.
+#[derive(Debug)]
+pub(crate) struct PurgeShard {
+    pub(crate) shard: i32,
+    pub(crate) finished_before: Timestamp,
+    pub(crate) max: usize,
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl Intent for PurgeShard {
+    type Answer = u64;
+
+    fn at(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let runs = tx
+            .purgeable_runs(self.shard, self.finished_before, self.max)
+            .await?;
+        let loaded = tx
+            .load(Load {
+                runs: runs.clone(),
+                ..Load::default()
+            })
+            .await?;
+        let mut work = Work::new(tx.now().await?, loaded);
+        let purged = runs
+            .into_iter()
+            .filter(|run| work.purge(*run, self.finished_before))
+            .count();
+        Ok((purged as u64, work.finish()))
+    }
+}
+
+/// Forgets tombstones that have stood long enough.
+#[derive(Debug)]
+pub(crate) struct PurgeTombstones {
+    pub(crate) max: usize,
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl Intent for PurgeTombstones {
+    type Answer = ();
+
+    fn at(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let now = tx.now().await?;
+        let age = jiff::SignedDuration::from_secs(TOMBSTONE_DAYS * SECONDS_A_DAY);
+        let before = now.checked_sub(age).unwrap_or(Timestamp::MIN);
+        let old = tx.old_tombstones(before, self.max).await?;
+        let old = old
+            .into_iter()
+            .map(|(key, run_id)| (KeyKind::Tombstone, key, run_id));
+        Ok((
+            (),
+            Changes {
+                now,
+                delete_keys: old.collect(),
+                ..Changes::default()
+            },
+        ))
+    }
+}
+
+impl Work {
+    fn purge(&mut self, run_id: Uuid, finished_before: Timestamp) -> bool {
+        let Some(run) = self.run(run_id) else {
+            return false;
+        };
+        if run.completed_at.is_none_or(|at| at >= finished_before) {
+            return false;
+        }
+        let keys = [
+            (KeyKind::Idempotency, run.idempotency_key.clone()),
+            (KeyKind::Business, run.business_id.clone()),
+        ];
+        let keys = keys
+            .into_iter()
+            .filter_map(|(kind, key)| Some((kind, key?, run_id)));
+        self.changes.delete_keys.extend(keys);
+        self.changes.purge_runs.push(run_id);
+        self.put_key(KeyKind::Tombstone, &run_id.to_string(), run_id);
+        true
+    }
+}

@@ -1,0 +1,92 @@
+//! Ticks of schedules.
+
+use durable_core::Timestamp;
+use uuid::Uuid;
+
+use crate::persistence::model::{KeyKind, ScheduleFire, ScheduleOutcome, StartOutcome, StartRun};
+use crate::persistence::sql::rows::{Changes, Load};
+use crate::persistence::sql::rules::start::{keys_of, runs_of};
+use crate::persistence::sql::rules::work::Work;
+use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::{Bug, StoreResult, planted};
+
+/// Takes ticks.
+#[derive(Debug)]
+pub(crate) struct FireSchedules {
+    pub(crate) fires: Vec<ScheduleFire>,
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl Intent for FireSchedules {
+    type Answer = Vec<ScheduleOutcome>;
+
+    fn at(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let starts: Vec<&StartRun> = self.fires.iter().filter_map(|f| f.start.as_ref()).collect();
+        let mut first = Load {
+            schedules: self
+                .fires
+                .iter()
+                .map(|fire| fire.schedule_id.clone())
+                .collect(),
+            keys: self
+                .fires
+                .iter()
+                .map(|fire| (KeyKind::CronSlot, slot(fire)))
+                .collect(),
+            ..Load::default()
+        };
+        starts.iter().for_each(|start| keys_of(start, &mut first));
+        let loaded = tx.load(first).await?;
+        let mut work = Work::new(tx.now().await?, loaded);
+        let mut runs = Load::default();
+        starts
+            .iter()
+            .for_each(|start| runs_of(start, &work, &mut runs));
+        let more = tx.load(runs).await?;
+        work.add(more);
+        let outcomes = self.fires.iter().map(|fire| work.fire(fire)).collect();
+        Ok((outcomes, work.finish()))
+    }
+}
+
+/// Key of a tick.
+fn slot(fire: &ScheduleFire) -> String {
+    format!("{}@{}", fire.schedule_id, fire.nominal.as_microsecond())
+}
+
+impl Work {
+    fn fire(&mut self, fire: &ScheduleFire) -> ScheduleOutcome {
+        let key = (KeyKind::CronSlot, slot(fire));
+        let Some(mut schedule) = self.loaded.schedules.get(&fire.schedule_id).cloned() else {
+            return ScheduleOutcome::Lost;
+        };
+        let taken =
+            self.loaded.keys.contains_key(&key) || schedule.next_fire_at != Some(fire.nominal);
+        if schedule.paused || (taken && !planted(Bug::ScheduleFiresTwice)) {
+            return ScheduleOutcome::Lost;
+        }
+        let started = fire.start.as_ref().map(|start| self.start(start, None));
+        let run_id = match &started {
+            Some(StartOutcome::Started { run_id } | StartOutcome::Existing { run_id }) => {
+                Some(*run_id)
+            }
+            _ => None,
+        };
+        self.put_key(KeyKind::CronSlot, &key.1, run_id.unwrap_or(Uuid::nil()));
+        schedule.last_fire_at = Some(fire.nominal);
+        schedule.next_fire_at = fire.next_fire_at;
+        schedule.updated_at = self.now;
+        schedule.last_run = run_id.or(schedule.last_run);
+        self.changes.put_schedules.retain(|s| s.id != schedule.id);
+        self.changes.put_schedules.push(schedule.clone());
+        self.loaded.schedules.insert(schedule.id.clone(), schedule);
+        match started {
+            Some(StartOutcome::Rejected(why)) => ScheduleOutcome::StartRejected(why),
+            _ => ScheduleOutcome::Fired { run_id },
+        }
+    }
+}

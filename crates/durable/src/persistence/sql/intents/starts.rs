@@ -1,0 +1,50 @@
+//! Starts.
+
+use durable_core::Timestamp;
+
+use crate::persistence::StoreResult;
+use crate::persistence::model::{StartOutcome, StartRun};
+use crate::persistence::sql::rows::{Changes, Load};
+use crate::persistence::sql::rules::start::{keys_of, runs_of};
+use crate::persistence::sql::rules::work::Work;
+use crate::persistence::sql::tx::{Intent, Tx};
+
+/// Starts runs.
+#[derive(Debug)]
+pub(crate) struct StartRuns {
+    pub(crate) starts: Vec<StartRun>,
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl Intent for StartRuns {
+    type Answer = Vec<StartOutcome>;
+
+    fn at(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let mut work = load_for(&self.starts, tx).await?;
+        let outcomes = self
+            .starts
+            .iter()
+            .map(|start| work.start(start, None))
+            .collect();
+        Ok((outcomes, work.finish()))
+    }
+}
+
+/// Everything that starts need: keys first, then the runs behind them.
+pub(crate) async fn load_for<T: Tx>(starts: &[StartRun], tx: &mut T) -> StoreResult<Work> {
+    let mut keys = Load::default();
+    starts.iter().for_each(|start| keys_of(start, &mut keys));
+    let loaded = tx.load(keys).await?;
+    let mut work = Work::new(tx.now().await?, loaded);
+    let mut runs = Load::default();
+    starts
+        .iter()
+        .for_each(|start| runs_of(start, &work, &mut runs));
+    let more = tx.load(runs).await?;
+    work.add(more);
+    Ok(work)
+}

@@ -1,0 +1,260 @@
+//! What the SQL stores load, and what they write.
+
+use std::collections::BTreeMap;
+
+use durable_core::{AttributeValue, Failure, Payload, StoredEvent, Timestamp};
+use uuid::Uuid;
+
+use crate::persistence::model::{
+    Attributes, Blocked, DeadLetter, Fact, KeyKind, KeyRecord, MessageRecord, OutboxRecord, Owner,
+    ParentLink, RollupRecord, RunRecord, ScheduleRecord, SignalRecord, StepLogRecord, TaskRecord,
+    TimerRecord, UpdateRecord, UpdateState, WorkflowStatus,
+};
+
+/// A run without its payloads: what a write has to know and may change.
+///
+/// The payloads stay in the database: a turn neither reads the input nor writes it back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunHead {
+    /// See [`RunRecord`] for each field.
+    pub id: Uuid,
+    /// Which workflow.
+    pub workflow_type: String,
+    /// The user's own key.
+    pub business_id: Option<String>,
+    /// The key it was started under.
+    pub idempotency_key: Option<String>,
+    /// Of its start.
+    pub fingerprint: i64,
+    /// Where it stands.
+    pub status: WorkflowStatus,
+    /// The run that started it.
+    pub parent: Option<ParentLink>,
+    /// Whether it ever started a child.
+    pub has_children: bool,
+    /// Last event.
+    pub sequence: i64,
+    /// Event before the current iteration's first one.
+    pub history_start: i64,
+    /// Iteration.
+    pub iteration: u32,
+    /// Epoch.
+    pub epoch: u32,
+    /// Facts that arrived.
+    pub arrivals: i64,
+    /// Facts taken.
+    pub consumed: i64,
+    /// Last committed turn.
+    pub last_turn: Option<Uuid>,
+    /// Since when a turn is due.
+    pub ready_at: Option<Timestamp>,
+    /// Who takes its turns.
+    pub owner: Option<Owner>,
+    /// Set while a build could not take its turn.
+    pub blocked: Option<Blocked>,
+    /// When all iterations must be over.
+    pub execution_deadline: Option<Timestamp>,
+    /// When this iteration must be over.
+    pub run_deadline: Option<Timestamp>,
+    /// Length given to each iteration, in milliseconds.
+    pub run_timeout_ms: Option<i64>,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When its first turn was committed.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+    /// Tasks it has in the queue: spares a look into the queue when there are none.
+    pub task_count: i32,
+    /// Sequential tasks it has in the queue.
+    pub line_count: i32,
+}
+
+impl RunHead {
+    /// The earlier of its deadlines while it has not ended: the indexed column.
+    pub fn deadline_at(&self) -> Option<Timestamp> {
+        if self.status.is_terminal() {
+            return None;
+        }
+        [self.execution_deadline, self.run_deadline]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+/// A changed run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunUpdate {
+    /// Every column that may change, as it is to be.
+    pub head: RunHead,
+    /// A new input; none keeps the old one.
+    pub input: Option<Payload>,
+    /// A new result and error; none keeps the old ones.
+    pub outcome: Option<(Payload, Option<Failure>)>,
+}
+
+/// A new run: the whole record; both counts are 0.
+pub type RunInsert = RunRecord;
+
+/// An event in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRow {
+    /// The run.
+    pub run_id: Uuid,
+    /// Its place.
+    pub sequence_num: i64,
+    /// The event.
+    pub event: StoredEvent,
+}
+
+/// An answer to an update.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateAnswerRow {
+    /// The run.
+    pub run_id: Uuid,
+    /// The update.
+    pub update_id: String,
+    /// The answer; only a pending update takes it.
+    pub state: UpdateState,
+}
+
+/// Key of a message: sender, sequence number, index.
+pub type MessageKey = (Uuid, i64, i32);
+
+/// What an intent wants to know, in the order in which it is locked and read.
+///
+/// Keys, schedules, runs and tasks are locked (each in key order), so that what the
+/// rules decide still holds when it is written. Everything else belongs to a locked run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Load {
+    /// Keys, locked; one that does not exist is reserved, so that two starts with one key come one after the other.
+    /// Tombstones are only looked at: neither locked nor reserved.
+    pub keys: Vec<(KeyKind, String)>,
+    /// Schedules, locked.
+    pub schedules: Vec<String>,
+    /// Runs, locked.
+    pub runs: Vec<Uuid>,
+    /// Tasks by run and id, locked.
+    pub tasks: Vec<(Uuid, Uuid)>,
+    /// All queued tasks of these runs, locked.
+    pub tasks_of: Vec<Uuid>,
+    /// Timers by run and id.
+    pub timers: Vec<(Uuid, String)>,
+    /// Facts that wait for these runs.
+    pub facts_of: Vec<Uuid>,
+    /// Signals by run and id.
+    pub signals: Vec<(Uuid, Uuid)>,
+    /// Updates by run and id.
+    pub updates: Vec<(Uuid, String)>,
+    /// Dead letters by run and id.
+    pub letters: Vec<(Uuid, Uuid)>,
+    /// Outbox events by run and id.
+    pub outbox: Vec<(Uuid, Uuid)>,
+}
+
+/// What was there.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Loaded {
+    /// Keys that exist and have a run.
+    pub keys: BTreeMap<(KeyKind, String), KeyRecord>,
+    /// Schedules.
+    pub schedules: BTreeMap<String, ScheduleRecord>,
+    /// Runs.
+    pub runs: BTreeMap<Uuid, RunHead>,
+    /// Tasks asked for, one by one or by run.
+    pub tasks: BTreeMap<(Uuid, Uuid), TaskRecord>,
+    /// Timers.
+    pub timers: BTreeMap<(Uuid, String), TimerRecord>,
+    /// Facts, by run and arrival.
+    pub facts: BTreeMap<(Uuid, i64), Fact>,
+    /// Signals.
+    pub signals: BTreeMap<(Uuid, Uuid), SignalRecord>,
+    /// Updates.
+    pub updates: BTreeMap<(Uuid, String), UpdateRecord>,
+    /// Dead letters.
+    pub letters: BTreeMap<(Uuid, Uuid), DeadLetter>,
+    /// Outbox events.
+    pub outbox: BTreeMap<(Uuid, Uuid), OutboxRecord>,
+}
+
+/// What an intent writes. Applied in the order of the fields, each kind as a set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// The instant of the commit: `created_at` of events, `processed_at` of signals, `completed_at` of answers.
+    pub now: Timestamp,
+    /// Queued tasks that leave, by run and id.
+    pub delete_tasks: Vec<(Uuid, Uuid)>,
+    /// Runs all of whose queued tasks leave.
+    pub delete_tasks_of: Vec<Uuid>,
+    /// Timers that leave, by run and id.
+    pub delete_timers: Vec<(Uuid, String)>,
+    /// Runs all of whose timers leave.
+    pub delete_timers_of: Vec<Uuid>,
+    /// Facts that leave: all of the run with an arrival number up to this one; their signals that are not marked yet are marked.
+    pub consume_facts: Vec<(Uuid, i64)>,
+    /// Runs that were reset: waiting facts of type `activity.*` or `timer.fired` leave.
+    pub drop_stale_facts: Vec<Uuid>,
+    /// New runs.
+    pub insert_runs: Vec<RunInsert>,
+    /// Changed runs.
+    pub update_runs: Vec<RunUpdate>,
+    /// New events.
+    pub insert_events: Vec<EventRow>,
+    /// Timers set.
+    pub insert_timers: Vec<TimerRecord>,
+    /// Tasks queued.
+    pub insert_tasks: Vec<TaskRecord>,
+    /// Changed tasks (all but run, activity, input, options, line, epoch, scheduled_at, trace).
+    pub update_tasks: Vec<TaskRecord>,
+    /// Runs whose line moves up: the sequential task with the smallest line, if `in_line`, becomes `delayed` if its `visible_at` is
+    /// after now, else `pending` with `visible_at = now`.
+    pub release_lines: Vec<Uuid>,
+    /// Facts delivered.
+    pub insert_facts: Vec<(Uuid, Fact)>,
+    /// Signals for the ledger; one that exists gets the new arrival and is unmarked (continue-as-new carries it over).
+    pub put_signals: Vec<SignalRecord>,
+    /// New updates.
+    pub insert_updates: Vec<UpdateRecord>,
+    /// Updates answered.
+    pub answer_updates: Vec<UpdateAnswerRow>,
+    /// Runs that ended: updates still pending after the answers above fail with this.
+    pub fail_open_updates: Vec<(Uuid, Failure)>,
+    /// Search attributes set (or removed).
+    pub attributes: Vec<(Uuid, String, Option<AttributeValue>)>,
+    /// Messages to other runs.
+    pub insert_messages: Vec<MessageRecord>,
+    /// Messages delivered.
+    pub delete_messages: Vec<MessageKey>,
+    /// Keys written or moved to another run.
+    pub put_keys: Vec<KeyRecord>,
+    /// Dead letters, new or changed; `requeued_at` of a stored one is kept where the new one has none.
+    pub put_letters: Vec<DeadLetter>,
+    /// New outbox events; an id that exists is passed over.
+    pub insert_outbox: Vec<OutboxRecord>,
+    /// Changed outbox events.
+    pub update_outbox: Vec<OutboxRecord>,
+    /// New log lines; an id that exists is passed over.
+    pub insert_logs: Vec<StepLogRecord>,
+    /// Changed schedules.
+    pub put_schedules: Vec<ScheduleRecord>,
+    /// Counts to add to the totals.
+    pub add_rollups: Vec<RollupRecord>,
+    /// Runs to delete with all that belongs to them (not their keys).
+    pub purge_runs: Vec<Uuid>,
+    /// Keys to delete, if they still are this run's.
+    pub delete_keys: Vec<(KeyKind, String, Uuid)>,
+}
+
+impl Changes {
+    /// Attributes given at the start, as changes.
+    pub fn set_attributes(&mut self, run_id: Uuid, attributes: Attributes) {
+        self.attributes.extend(
+            attributes
+                .into_iter()
+                .map(|(name, v)| (run_id, name, Some(v))),
+        );
+    }
+}

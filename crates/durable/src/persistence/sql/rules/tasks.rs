@@ -1,0 +1,201 @@
+//! Tasks end, are tried again, or become dead letters.
+
+use durable_core::{
+    AttemptRecord, ExhaustedPolicy, Failure, RetryDecision, TimeoutType, WorkflowEvent, error_types,
+};
+use uuid::Uuid;
+
+use super::work::Work;
+use crate::persistence::model::{
+    DeadLetter, DeadLetterState, FinishOutcome, LastAttempt, RollupKind, RollupOutcome, TaskRecord,
+    TaskStatus, after,
+};
+use crate::persistence::{Bug, planted};
+
+/// Why an activity failed for good.
+pub(crate) enum Finality {
+    /// Its last attempt failed.
+    Failed(Failure),
+    /// One of its clocks ran out.
+    TimedOut(TimeoutType),
+}
+
+impl Finality {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Failed(failure) => failure.clone(),
+            Self::TimedOut(clock) => clock.failure(),
+        }
+    }
+
+    fn event(self, activity_id: String) -> WorkflowEvent {
+        match self {
+            Self::Failed(error) => WorkflowEvent::ActivityFailed {
+                activity_id,
+                error,
+                will_retry: false,
+            },
+            Self::TimedOut(timeout_type) => WorkflowEvent::ActivityTimedOut {
+                activity_id,
+                timeout_type,
+            },
+        }
+    }
+}
+
+/// The failure of a task that nobody ever answers for.
+pub(crate) fn deliveries_exhausted(deliveries: u32) -> Failure {
+    let message = format!("handed out {deliveries} times without an answer");
+    Failure::new(error_types::DELIVERIES_EXHAUSTED, message).non_retryable()
+}
+
+impl Work {
+    /// A failed attempt: tried again by the policy, or the end.
+    pub(crate) fn fail_attempt(
+        &mut self,
+        task: TaskRecord,
+        why: Finality,
+        jitter: f64,
+    ) -> FinishOutcome {
+        let failure = why.failure();
+        match task
+            .options
+            .retry_policy
+            .decide(task.attempt, &failure, jitter)
+        {
+            RetryDecision::Retry(delay) => {
+                let mut task = task;
+                task.attempts.push(attempt_record(&task, failure));
+                clear_claim(&mut task);
+                task.deliveries = 0;
+                task.status = TaskStatus::Delayed;
+                task.visible_at = after(self.now, delay);
+                let visible_at = task.visible_at;
+                self.update_task(task);
+                FinishOutcome::Retrying { visible_at }
+            }
+            RetryDecision::Exhausted | RetryDecision::NonRetryable => self.fail_for_good(task, why),
+        }
+    }
+
+    /// The end of an activity by a failure: a dead letter, and either the fact or (`Park`) a task that waits.
+    pub(crate) fn fail_for_good(&mut self, mut task: TaskRecord, why: Finality) -> FinishOutcome {
+        let failure = why.failure();
+        let parked = task.options.on_exhausted == ExhaustedPolicy::Park;
+        self.put_letter(dead_letter(&task, &failure, parked, self.now));
+        self.count_activity(&task, RollupOutcome::Failed);
+        if parked {
+            task.attempts.push(attempt_record(&task, failure));
+            clear_claim(&mut task);
+            task.status = TaskStatus::Dead;
+            self.update_task(task);
+            return FinishOutcome::Parked;
+        }
+        let event = why.event(task.activity_id.clone());
+        FinishOutcome::Recorded {
+            arrival: self.end_activity(&task, event),
+        }
+    }
+
+    /// The end of an activity: the task leaves, the line moves up, the run is told.
+    pub(crate) fn end_activity(&mut self, task: &TaskRecord, event: WorkflowEvent) -> i64 {
+        self.remove_task(task);
+        let last = match (&task.claimed_by, task.claimed_at) {
+            (Some(worker_id), Some(started_at)) => Some(LastAttempt {
+                attempt: task.attempt,
+                worker_id: worker_id.clone(),
+                started_at,
+            }),
+            _ => None,
+        };
+        self.deliver_end(task.run_id, event, task.attempts.clone(), last)
+    }
+
+    /// A queued task leaves; the line moves up if it was the head.
+    pub(crate) fn remove_task(&mut self, task: &TaskRecord) {
+        self.loaded.tasks.remove(&(task.run_id, task.id));
+        self.changes
+            .update_tasks
+            .retain(|t| (t.run_id, t.id) != (task.run_id, task.id));
+        self.changes.delete_tasks.push((task.run_id, task.id));
+        let run = self.run_mut(task.run_id);
+        run.task_count -= 1;
+        if task.options.sequential {
+            run.line_count -= 1;
+            let was_head = task.status != TaskStatus::InLine;
+            if was_head && run.line_count > 0 {
+                self.release_line(task.run_id);
+            }
+        }
+    }
+
+    fn release_line(&mut self, run_id: Uuid) {
+        if !self.changes.release_lines.contains(&run_id) {
+            self.changes.release_lines.push(run_id);
+        }
+    }
+
+    /// Counts an activity that ended.
+    pub(crate) fn count_activity(&mut self, task: &TaskRecord, outcome: RollupOutcome) {
+        self.count(
+            RollupKind::Activity,
+            &task.activity_type,
+            outcome,
+            task.claimed_at,
+        );
+    }
+
+    /// Writes a dead letter.
+    pub(crate) fn put_letter(&mut self, letter: DeadLetter) {
+        if planted(Bug::DeadLetterForgotten) {
+            return;
+        }
+        self.changes.put_letters.push(letter);
+    }
+}
+
+/// The letter of a task that is dead.
+pub(crate) fn dead_letter(
+    task: &TaskRecord,
+    failure: &Failure,
+    parked: bool,
+    now: durable_core::Timestamp,
+) -> DeadLetter {
+    let mut error_history = task.attempts.clone();
+    error_history.push(attempt_record(task, failure.clone()));
+    DeadLetter {
+        id: task.id,
+        run_id: task.run_id,
+        activity_id: task.activity_id.clone(),
+        activity_type: task.activity_type.clone(),
+        input: task.input.clone(),
+        options: task.options.clone(),
+        epoch: task.epoch,
+        attempts: task.attempt,
+        last_error: failure.clone(),
+        error_history,
+        parked,
+        state: DeadLetterState::Dead,
+        dead_at: now,
+        requeued_at: None,
+        requeue_count: task.requeue_count,
+    }
+}
+
+fn attempt_record(task: &TaskRecord, failure: Failure) -> AttemptRecord {
+    AttemptRecord {
+        attempt: task.attempt,
+        worker_id: task.claimed_by.clone().unwrap_or_default(),
+        started_at: task.claimed_at,
+        failure,
+    }
+}
+
+/// The task is nobody's.
+pub(crate) fn clear_claim(task: &mut TaskRecord) {
+    task.claimed_by = None;
+    task.claimed_at = None;
+    task.token = None;
+    task.lease_expires_at = None;
+    task.heartbeat_at = None;
+}

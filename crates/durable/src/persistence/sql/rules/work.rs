@@ -1,0 +1,240 @@
+//! The unit of work: the locked rows of one call, as they change.
+
+use std::collections::BTreeMap;
+
+use durable_core::{Failure, Payload, Timestamp};
+use uuid::Uuid;
+
+use crate::persistence::model::{
+    Fact, KeyKind, KeyRecord, RunRecord, SignalRecord, TaskRecord, UpdateRecord,
+};
+use crate::persistence::sql::rows::{Changes, Loaded, RunHead, RunUpdate};
+
+/// The locked rows of one call, as the rules change them, and what is to be written.
+///
+/// Rules see the effects of those before them in the same call through this, not through the database.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// The instant of the call.
+    pub(crate) now: Timestamp,
+    /// Everything that was loaded, changed as the rules go.
+    pub(crate) loaded: Loaded,
+    /// What is to be written, runs apart.
+    pub(crate) changes: Changes,
+    runs: BTreeMap<Uuid, Changed>,
+}
+
+/// How a run differs from what is stored.
+#[derive(Debug, Default)]
+struct Changed {
+    /// The record, if this call starts it.
+    new: Option<Box<RunRecord>>,
+    input: Option<Payload>,
+    outcome: Option<(Payload, Option<Failure>)>,
+}
+
+impl Work {
+    pub(crate) fn new(now: Timestamp, loaded: Loaded) -> Self {
+        let changes = Changes {
+            now,
+            ..Changes::default()
+        };
+        Self {
+            now,
+            loaded,
+            changes,
+            runs: BTreeMap::new(),
+        }
+    }
+
+    /// Adds what was loaded later.
+    pub(crate) fn add(&mut self, mut more: Loaded) {
+        self.loaded.keys.append(&mut more.keys);
+        self.loaded.schedules.append(&mut more.schedules);
+        self.loaded.runs.append(&mut more.runs);
+        self.loaded.tasks.append(&mut more.tasks);
+        self.loaded.timers.append(&mut more.timers);
+        self.loaded.facts.append(&mut more.facts);
+        self.loaded.signals.append(&mut more.signals);
+        self.loaded.updates.append(&mut more.updates);
+        self.loaded.letters.append(&mut more.letters);
+        self.loaded.outbox.append(&mut more.outbox);
+    }
+
+    /// The run as it is now.
+    pub(crate) fn run(&self, run_id: Uuid) -> Option<&RunHead> {
+        self.loaded.runs.get(&run_id)
+    }
+
+    /// The run, to be changed. It must have been loaded or started in this call.
+    pub(crate) fn run_mut(&mut self, run_id: Uuid) -> &mut RunHead {
+        self.runs.entry(run_id).or_default();
+        self.loaded
+            .runs
+            .get_mut(&run_id)
+            .expect("a rule changes only runs it has looked at")
+    }
+
+    /// A run that this call starts.
+    pub(crate) fn insert_run(&mut self, record: RunRecord) {
+        self.loaded.runs.insert(record.id, head_of(&record));
+        self.runs.insert(
+            record.id,
+            Changed {
+                new: Some(Box::new(record)),
+                ..Changed::default()
+            },
+        );
+    }
+
+    /// Gives the run a new input.
+    pub(crate) fn set_input(&mut self, run_id: Uuid, input: Payload) {
+        self.runs.entry(run_id).or_default().input = Some(input);
+    }
+
+    /// Gives the run a result and an error, or takes them away.
+    pub(crate) fn set_outcome(&mut self, run_id: Uuid, result: Payload, error: Option<Failure>) {
+        self.runs.entry(run_id).or_default().outcome = Some((result, error));
+    }
+
+    /// The run that has a key, if it still exists.
+    pub(crate) fn run_of_key(&self, kind: KeyKind, key: &str) -> Option<Uuid> {
+        let record = self.loaded.keys.get(&(kind, key.to_owned()))?;
+        self.loaded
+            .runs
+            .contains_key(&record.run_id)
+            .then_some(record.run_id)
+    }
+
+    /// Writes a key, or moves it to another run.
+    pub(crate) fn put_key(&mut self, kind: KeyKind, key: &str, run_id: Uuid) {
+        let record = KeyRecord {
+            kind,
+            key: key.to_owned(),
+            run_id,
+            created_at: self.now,
+        };
+        self.changes
+            .put_keys
+            .retain(|k| (k.kind, &k.key) != (kind, &record.key));
+        self.changes.put_keys.push(record.clone());
+        self.loaded.keys.insert((kind, record.key.clone()), record);
+    }
+
+    /// Puts a fact into the inbox.
+    pub(crate) fn insert_fact(&mut self, run_id: Uuid, fact: Fact) {
+        self.loaded
+            .facts
+            .insert((run_id, fact.arrival), fact.clone());
+        self.changes.insert_facts.push((run_id, fact));
+    }
+
+    /// Writes a signal into the ledger.
+    pub(crate) fn put_signal(&mut self, signal: SignalRecord) {
+        let key = (signal.run_id, signal.signal_id);
+        self.changes
+            .put_signals
+            .retain(|s| (s.run_id, s.signal_id) != key);
+        self.changes.put_signals.push(signal.clone());
+        self.loaded.signals.insert(key, signal);
+    }
+
+    /// Writes an update.
+    pub(crate) fn insert_update(&mut self, update: UpdateRecord) {
+        self.changes.insert_updates.push(update.clone());
+        self.loaded
+            .updates
+            .insert((update.run_id, update.update_id.clone()), update);
+    }
+
+    /// Changes a queued task.
+    pub(crate) fn update_task(&mut self, task: TaskRecord) {
+        let key = (task.run_id, task.id);
+        self.changes
+            .update_tasks
+            .retain(|t| (t.run_id, t.id) != key);
+        self.changes.update_tasks.push(task.clone());
+        self.loaded.tasks.insert(key, task);
+    }
+
+    /// Everything to write.
+    pub(crate) fn finish(mut self) -> Changes {
+        for (run_id, changed) in std::mem::take(&mut self.runs) {
+            let head = self
+                .loaded
+                .runs
+                .get(&run_id)
+                .expect("a changed run is loaded")
+                .clone();
+            match changed.new {
+                Some(record) => {
+                    let mut record = *record;
+                    merge(&mut record, head);
+                    if let Some(input) = changed.input {
+                        record.input = input;
+                    }
+                    if let Some((result, error)) = changed.outcome {
+                        record.result = result;
+                        record.error = error;
+                    }
+                    self.changes.insert_runs.push(record);
+                }
+                None => self.changes.update_runs.push(RunUpdate {
+                    head,
+                    input: changed.input,
+                    outcome: changed.outcome,
+                }),
+            }
+        }
+        self.changes
+    }
+}
+
+fn head_of(run: &RunRecord) -> RunHead {
+    RunHead {
+        id: run.id,
+        workflow_type: run.workflow_type.clone(),
+        business_id: run.business_id.clone(),
+        idempotency_key: run.idempotency_key.clone(),
+        fingerprint: run.fingerprint,
+        status: run.status,
+        parent: run.parent.clone(),
+        has_children: run.has_children,
+        sequence: run.sequence,
+        history_start: run.history_start,
+        iteration: run.iteration,
+        epoch: run.epoch,
+        arrivals: run.arrivals,
+        consumed: run.consumed,
+        last_turn: run.last_turn,
+        ready_at: run.ready_at,
+        owner: run.owner.clone(),
+        blocked: run.blocked.clone(),
+        execution_deadline: run.execution_deadline,
+        run_deadline: run.run_deadline,
+        run_timeout_ms: run
+            .run_timeout
+            .map(|d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
+        created_at: run.created_at,
+        updated_at: run.updated_at,
+        started_at: run.started_at,
+        completed_at: run.completed_at,
+        task_count: 0,
+        line_count: 0,
+    }
+}
+
+/// Brings a new run's record up to what later rules of the same call made of it.
+fn merge(record: &mut RunRecord, head: RunHead) {
+    record.status = head.status;
+    record.has_children = head.has_children;
+    record.sequence = head.sequence;
+    record.history_start = head.history_start;
+    record.arrivals = head.arrivals;
+    record.consumed = head.consumed;
+    record.ready_at = head.ready_at;
+    record.owner = head.owner;
+    record.updated_at = head.updated_at;
+    record.started_at = head.started_at;
+    record.completed_at = head.completed_at;
+}

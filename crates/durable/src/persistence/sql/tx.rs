@@ -1,0 +1,299 @@
+//! The seam between the rules and a SQL database.
+
+use std::future::Future;
+
+use durable_core::{Payload, Timestamp};
+use uuid::Uuid;
+
+use super::rows::{Changes, Load, Loaded};
+use crate::persistence::model::{
+    Attributes, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, DeadLetter,
+    DlqFilter, Dump, History, MessageRecord, OutboxRecord, Page, RollupRecord, RunFilter,
+    RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+};
+use crate::persistence::{Shards, StoreResult};
+
+/// One transaction, as the rules see it: coarse, set-based reads. What is to be written goes into [`Changes`].
+///
+/// Every statement on a run's tables names one shard. Rows are locked in key order, shard by shard.
+pub trait Tx: Send {
+    /// How many shards there are.
+    fn shards(&self) -> Shards;
+
+    /// The instant of this transaction: the one given, or the database's clock. The same at every call.
+    fn now(&mut self) -> impl Future<Output = StoreResult<Timestamp>> + Send;
+
+    /// Locks and reads, in the order of [`Load`]'s fields; one round trip where the database allows.
+    fn load(&mut self, load: Load) -> impl Future<Output = StoreResult<Loaded>> + Send;
+
+    /// Claims pending tasks of a shard and answers them as changed (attempt and delivery counted, lease set, in claim order).
+    /// One statement; other claimers are not waited for.
+    fn claim_tasks(
+        &mut self,
+        shard: i32,
+        claim: &ClaimTasks,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<TaskRecord>>> + Send;
+
+    /// Claims ready runs of a shard and answers them as changed (owner set), longest ready first, with their waiting facts.
+    fn claim_turns(
+        &mut self,
+        shard: i32,
+        claim: &ClaimTurns,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<ClaimedTurn>>> + Send;
+
+    /// Claims due outbox events of a shard and answers them as changed.
+    fn claim_outbox(
+        &mut self,
+        shard: i32,
+        claim: &ClaimOutbox,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<OutboxRecord>>> + Send;
+
+    /// Runs of a shard whose deadline has come, by (deadline, id). Not locked: load them and look again.
+    fn due_runs(
+        &mut self,
+        shard: i32,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<Uuid>>> + Send;
+
+    /// Timers of a shard that are due, by (fire_at, run, timer id). Not locked.
+    fn due_timers(
+        &mut self,
+        shard: i32,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<(Uuid, String)>>> + Send;
+
+    /// Tasks of a shard of which a clock has run out, by (timeout_at, id). Not locked.
+    fn due_tasks(
+        &mut self,
+        shard: i32,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<(Uuid, Uuid)>>> + Send;
+
+    /// Leased tasks of a shard whose lease has run out, by (lease_expires_at, id). Not locked.
+    fn expired_leases(
+        &mut self,
+        shard: i32,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<(Uuid, Uuid)>>> + Send;
+
+    /// The smallest run deadline (of runs that have not ended), timer or task timeout of all shards, as stored.
+    fn next_due(&mut self) -> impl Future<Output = StoreResult<Option<Timestamp>>> + Send;
+
+    /// Messages of a shard, locked, those locked by others passed over, by (sender, sequence_num, idx).
+    fn pick_messages(
+        &mut self,
+        shard: i32,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<MessageRecord>>> + Send;
+
+    /// Runs, in all shards, whose parent this is and that have not ended, by id. Not locked.
+    fn open_children(
+        &mut self,
+        parent: Uuid,
+    ) -> impl Future<Output = StoreResult<Vec<Uuid>>> + Send;
+
+    /// Ended runs of a shard that ended before and have neither messages nor outbox events on their way, by id, with business id and idempotency key. Not locked.
+    fn purgeable_runs(
+        &mut self,
+        shard: i32,
+        finished_before: Timestamp,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<Uuid>>> + Send;
+
+    /// Tombstones written before, oldest first.
+    fn old_tombstones(
+        &mut self,
+        before: Timestamp,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<(String, Uuid)>>> + Send;
+}
+
+/// One write of the contract: reads through a [`Tx`], decides by the rules, says what to write.
+///
+/// It may run several times (serialisation failures are retried), so it is data that can be read again.
+pub trait Intent: Send + Sync + 'static {
+    /// What the caller gets.
+    type Answer: Send + 'static;
+
+    /// The instant given by the caller.
+    fn at(&self) -> Option<Timestamp>;
+
+    /// Decides. Nothing but what is in the changes is written (the claims of [`Tx`] apart).
+    fn plan<T: Tx>(
+        &self,
+        tx: &mut T,
+    ) -> impl Future<Output = StoreResult<(Self::Answer, Changes)>> + Send;
+}
+
+/// Which pool of connections serves a call (S0's pools per concern).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Concern {
+    /// Claims.
+    Tasks,
+    /// Turns, results, starts, signals: the reserve that must not be starved by claims.
+    Events,
+    /// Worker registry, schedules, operators' reads.
+    Registry,
+}
+
+/// A SQL database: carries out intents, and answers reads that change nothing.
+///
+/// The small single-row tables (workers, breakers, dedup, schedules outside a fire) have no rules to share and are written here directly.
+pub trait Database: Send + Sync + 'static {
+    /// How many shards there are.
+    fn shards(&self) -> Shards;
+
+    /// Runs an intent in one transaction and applies its changes; all or nothing. Retries what the database asks to retry.
+    fn write<I: Intent>(
+        &self,
+        concern: Concern,
+        intent: I,
+    ) -> impl Future<Output = StoreResult<I::Answer>> + Send;
+
+    /// See the method of the same name in the contract, for this and all below.
+    fn load_turns(
+        &self,
+        run_ids: Vec<Uuid>,
+    ) -> impl Future<Output = StoreResult<Vec<Option<ClaimedTurn>>>> + Send;
+    /// Contract.
+    fn load_history(
+        &self,
+        run_id: Uuid,
+        after: i64,
+    ) -> impl Future<Output = StoreResult<Option<History>>> + Send;
+    /// Contract.
+    fn get_update(
+        &self,
+        run_id: Uuid,
+        update_id: String,
+    ) -> impl Future<Output = StoreResult<Option<UpdateRecord>>> + Send;
+    /// Contract.
+    fn get_run(&self, run_id: Uuid) -> impl Future<Output = StoreResult<Option<RunRecord>>> + Send;
+    /// Contract.
+    fn list_runs(
+        &self,
+        filter: RunFilter,
+        page: Page,
+    ) -> impl Future<Output = StoreResult<Vec<RunRecord>>> + Send;
+    /// Contract.
+    fn count_runs(&self, filter: RunFilter) -> impl Future<Output = StoreResult<u64>> + Send;
+    /// Contract.
+    fn get_attributes(&self, run_id: Uuid) -> impl Future<Output = StoreResult<Attributes>> + Send;
+    /// Contract.
+    fn list_tasks(
+        &self,
+        filter: TaskFilter,
+        page: Page,
+    ) -> impl Future<Output = StoreResult<Vec<TaskRecord>>> + Send;
+    /// Contract.
+    fn list_step_logs(
+        &self,
+        run_id: Uuid,
+        page: Page,
+    ) -> impl Future<Output = StoreResult<Vec<StepLogRecord>>> + Send;
+    /// Contract.
+    fn counts(&self) -> impl Future<Output = StoreResult<StoreCounts>> + Send;
+    /// Contract.
+    fn rollups(
+        &self,
+        from: Timestamp,
+    ) -> impl Future<Output = StoreResult<Vec<RollupRecord>>> + Send;
+    /// Contract.
+    fn list_dlq(
+        &self,
+        filter: DlqFilter,
+        page: Page,
+    ) -> impl Future<Output = StoreResult<Vec<DeadLetter>>> + Send;
+    /// Contract.
+    fn purge_dlq(
+        &self,
+        filter: DlqFilter,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<u64>> + Send;
+    /// Contract.
+    fn put_schedule(
+        &self,
+        schedule: ScheduleRecord,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
+    /// Contract.
+    fn get_schedule(
+        &self,
+        id: String,
+    ) -> impl Future<Output = StoreResult<Option<ScheduleRecord>>> + Send;
+    /// Contract.
+    fn list_schedules(
+        &self,
+        page: Page,
+    ) -> impl Future<Output = StoreResult<Vec<ScheduleRecord>>> + Send;
+    /// Contract.
+    fn delete_schedule(&self, id: String) -> impl Future<Output = StoreResult<bool>> + Send;
+    /// Contract.
+    fn due_schedules(
+        &self,
+        max: usize,
+        now: Option<Timestamp>,
+    ) -> impl Future<Output = StoreResult<Vec<ScheduleRecord>>> + Send;
+    /// Contract.
+    fn register_worker(
+        &self,
+        worker: WorkerInfo,
+        now: Option<Timestamp>,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
+    /// Contract.
+    fn worker_heartbeat(
+        &self,
+        beat: WorkerBeat,
+        now: Option<Timestamp>,
+    ) -> impl Future<Output = StoreResult<Option<WorkerStatus>>> + Send;
+    /// Contract.
+    fn list_workers(
+        &self,
+        filter: WorkerFilter,
+    ) -> impl Future<Output = StoreResult<Vec<WorkerInfo>>> + Send;
+    /// Contract.
+    fn set_worker_status(
+        &self,
+        worker_id: String,
+        status: WorkerStatus,
+    ) -> impl Future<Output = StoreResult<bool>> + Send;
+    /// Contract.
+    fn deregister_worker(
+        &self,
+        worker_id: String,
+    ) -> impl Future<Output = StoreResult<bool>> + Send;
+    /// Contract.
+    fn stop_silent_workers(
+        &self,
+        silent_since: Timestamp,
+    ) -> impl Future<Output = StoreResult<Vec<String>>> + Send;
+    /// Contract.
+    fn get_breaker(
+        &self,
+        key: String,
+    ) -> impl Future<Output = StoreResult<Option<BreakerRecord>>> + Send;
+    /// Contract.
+    fn save_breaker(
+        &self,
+        breaker: BreakerRecord,
+        now: Option<Timestamp>,
+    ) -> impl Future<Output = StoreResult<bool>> + Send;
+    /// Contract.
+    fn list_breakers(&self) -> impl Future<Output = StoreResult<Vec<BreakerRecord>>> + Send;
+    /// Contract.
+    fn reset_breaker(&self, key: String) -> impl Future<Output = StoreResult<bool>> + Send;
+    /// Contract.
+    fn get_once(&self, key: String) -> impl Future<Output = StoreResult<Option<Payload>>> + Send;
+    /// Contract.
+    fn put_once(
+        &self,
+        key: String,
+        result: Payload,
+        now: Option<Timestamp>,
+    ) -> impl Future<Output = StoreResult<Payload>> + Send;
+    /// Contract.
+    fn dump(&self) -> impl Future<Output = StoreResult<Dump>> + Send;
+}

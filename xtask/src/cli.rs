@@ -1,0 +1,58 @@
+//! The command line: one variant per command, one file per command in `commands/`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{commands, interrupt, workspace::Workspace};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Durable's project commands")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every test there is against a private PostgreSQL, and print the totals
+    Test(commands::test::Args),
+    /// Run a command beside a private PostgreSQL and PgBouncer
+    Pg(commands::pg::Args),
+    /// Send the same random intents to several stores and compare them
+    Differential(commands::differential::Args),
+    /// Check the invariants of a database
+    Audit(commands::audit::Args),
+    /// Show that the suites catch planted bugs
+    Prove(commands::prove::Args),
+    /// Check the allowed dependency edges and where SQL lives
+    Arch,
+    /// Check licences, banned crates, advisories and sources with cargo-deny
+    Deny(commands::deny::Args),
+}
+
+/// Parses the command line, runs the command, and says what the process exits with.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            interrupt::exit_code(&error)
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    interrupt::install()?;
+    let workspace = Workspace::find()?;
+    match command {
+        Command::Test(args) => commands::test::run(&workspace, args),
+        Command::Pg(args) => commands::pg::run(&workspace, args),
+        Command::Differential(args) => commands::differential::run(&workspace, args),
+        Command::Audit(args) => commands::audit::run(&workspace, args),
+        Command::Prove(args) => commands::prove::run(&workspace, args),
+        Command::Arch => commands::arch::run(&workspace),
+        Command::Deny(args) => commands::deny::run(&workspace, args),
+    }
+}
