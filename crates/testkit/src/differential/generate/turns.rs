@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::super::intent::{Ending, FactsTaken, Flaw, Intent, TurnIntent};
 use super::super::session::Session;
 use super::super::universe::{
-    ACTIVITY_IDS, ATTRIBUTES, CHILDREN, TIMERS, UPDATES, id_within, ms, trace,
+    ACTIVITY_IDS, ATTRIBUTES, CHILDREN, TIMERS, UPDATES, id, id_within, ms, trace,
 };
 use super::Generator;
 
@@ -211,7 +211,11 @@ impl Generator {
         let activity_type = self.activity_type();
         NewTask {
             // Once in a while an id that was used before, perhaps by a task that is still queued.
-            task_id: self.new_id(12),
+            task_id: if self.random.one_in(8) {
+                id(self.random.below(6), 12)
+            } else {
+                self.new_id(12)
+            },
             options: self.options(&activity_type),
             activity_id,
             activity_type,
