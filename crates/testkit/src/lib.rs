@@ -2,6 +2,7 @@
 //!
 //! Architecture invariant: nothing depends on this crate except tests.
 
+pub mod audit;
 pub mod conformance;
 pub mod differential;
 pub mod flavour;

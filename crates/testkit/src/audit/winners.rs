@@ -32,13 +32,6 @@ pub(super) fn check_keys(dump: &Dump, findings: &mut Findings) {
                 format!("it was started under the key {key:?}, which is not its own"),
             );
         }
-        if let Some(id) = &run.business_id {
-            findings.expect(
-                keys.contains_key(&(KeyKind::Business, id.as_str())),
-                run.id,
-                format!("its workflow id {id:?} has no key"),
-            );
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::{self, Debug, Write as _};
 use everruns_durable::persistence::model::Dump;
 
 use super::request::Answer;
+use crate::audit::AuditReport;
 
 /// Lines shown of one difference.
 const LINES_MAX: usize = 80;
@@ -39,6 +40,14 @@ pub(crate) fn of_answers(method: &str, first: &Answer, second: &Answer) -> Optio
     (first != second).then(|| Difference {
         what: format!("the answers to {method} differ"),
         lines: diff(first, second),
+    })
+}
+
+/// What the audit says about content that is equal in both.
+pub(crate) fn of_audit(report: &AuditReport) -> Option<Difference> {
+    (!report.is_clean()).then(|| Difference {
+        what: "both stores hold what the audit does not allow".into(),
+        lines: report.violations.iter().map(ToString::to_string).collect(),
     })
 }
 

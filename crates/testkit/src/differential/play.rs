@@ -2,6 +2,8 @@
 
 use everruns_durable::persistence::WorkflowEventStore;
 
+use crate::audit::{Scope, audit_within};
+
 use super::coverage::Coverage;
 use super::difference::{self, Difference};
 use super::intent::Step;
@@ -62,12 +64,13 @@ impl Play {
         (request, difference)
     }
 
-    /// Compares all that both hold.
+    /// Compares all that both hold; what they agree on must stand the audit too, or they are wrong alike.
     pub(crate) async fn compare(&mut self) -> anyhow::Result<Option<Difference>> {
         let first = self.first().dump().await?;
         let second = self.opened.second.store.dump().await?;
         self.coverage.look(&first);
-        Ok(difference::of_dumps(&first, &second))
+        let difference = difference::of_dumps(&first, &second);
+        Ok(difference.or_else(|| difference::of_audit(&audit_within(&first, Scope::Rows))))
     }
 }
 

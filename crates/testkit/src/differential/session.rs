@@ -197,7 +197,10 @@ impl Session {
             Flaw::Epoch => turn.expected_epoch += 1,
             Flaw::FactsBeyond => turn.facts_through = run.arrivals + 1,
             Flaw::FactsBehind => turn.facts_through = run.consumed - 1,
-            Flaw::NoEvent => turn.events.clear(),
+            Flaw::NoEvent => {
+                turn.events.clear();
+                turn.facts_through = run.consumed;
+            }
         }
         turn
     }

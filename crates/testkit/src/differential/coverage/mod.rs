@@ -53,7 +53,7 @@ impl Coverage {
         rows.extend(self.seen.iter().map(|(cell, count)| (*cell, *count)));
         let mut table = Table::new();
         table
-            .load_style(presets::UTF8_HORIZONTAL_ONLY)
+            .load_style(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(["intent", "outcome", "times"]);
         let mut last = "";

@@ -7,7 +7,7 @@ mod tasks;
 mod turns;
 mod values;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use durable_core::Timestamp;
@@ -37,6 +37,10 @@ pub(crate) struct Generator {
     retired: VecDeque<Uuid>,
     /// The runs of the slots as the first store last showed them.
     view: BTreeMap<Uuid, RunRecord>,
+    /// Runs of the slots that were seen at least once: one that is gone was purged.
+    seen: BTreeSet<Uuid>,
+    /// Leases that were used up, as far as the generator knows.
+    used: BTreeSet<(usize, usize)>,
     /// Steps that only make sense one after the other, mixed with others.
     script: VecDeque<(Duration, Intent)>,
 }
@@ -52,6 +56,8 @@ impl Generator {
             slots: Vec::new(),
             retired: VecDeque::new(),
             view: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            used: BTreeSet::new(),
             script: VecDeque::new(),
         };
         generator.slots = (0..SLOTS).map(|_| generator.new_run_id()).collect();
@@ -70,6 +76,7 @@ impl Generator {
             .flatten()
             .map(|turn| (turn.run.id, turn.run))
             .collect();
+        self.seen.extend(self.view.keys());
     }
 
     /// The next step.
@@ -98,30 +105,30 @@ impl Generator {
     }
 
     fn intent(&mut self, session: &Session) -> Intent {
-        // Out of 200.
-        match self.random.below(200) {
-            0..15 => self.start_runs(),
-            15..65 => self.turns(session),
-            65..70 => self.same_turns(session),
-            70..84 => self.claim_tasks(),
-            84..106 => self.finish_tasks(session),
-            106..111 => self.extend_leases(session),
-            111..114 => self.release_tasks(session),
-            114..117 => self.ownership(),
-            117..124 => self.claim_turns(),
-            124..134 => self.send_signals(),
-            134..141 => self.send_updates(),
-            141..143 => self.terminate_runs(),
-            143..157 => self.fire_due(),
-            157..162 => self.reap_leases(),
-            162..170 => self.relay_messages(),
-            170..175 => self.schedules(),
-            175..179 => self.workers(),
-            179..185 => self.dead_letters(session),
-            185..189 => self.outbox(session),
-            189..191 => self.breakers_and_once(),
-            191..193 => self.purge_runs(),
-            193..194 => {
+        // Out of 400.
+        match self.random.below(400) {
+            0..24 => self.start_runs(),
+            24..134 => self.turns(session),
+            134..144 => self.same_turns(session),
+            144..172 => self.claim_tasks(),
+            172..216 => self.finish_tasks(session),
+            216..226 => self.extend_leases(session),
+            226..234 => self.release_tasks(session),
+            234..242 => self.ownership(),
+            242..254 => self.claim_turns(),
+            254..272 => self.send_signals(),
+            272..284 => self.send_updates(),
+            284..287 => self.terminate_runs(),
+            287..307 => self.fire_due(),
+            307..317 => self.reap_leases(),
+            317..331 => self.relay_messages(),
+            331..345 => self.schedules(),
+            345..357 => self.workers(),
+            357..365 => self.dead_letters(session),
+            365..371 => self.outbox(session),
+            371..379 => self.breakers_and_once(),
+            379..382 => self.purge_runs(),
+            382..384 => {
                 self.write_script();
                 self.fire_due()
             }
@@ -138,30 +145,31 @@ impl Generator {
     }
 
     fn pass_time(&mut self, session: &Session) {
-        match self.random.below(1000) {
-            0..400 => {}
-            400..800 => {
+        match self.random.below(10_000) {
+            0..4_500 => {}
+            4_500..8_500 => {
                 // Nanoseconds too: stores cut them off.
                 let nanos = self.random.below(50_000_000);
                 self.advance(Duration::from_nanos(nanos));
             }
-            800..920 => {
-                let by = ms(self.random.below(5_000));
+            8_500..9_300 => {
+                let by = ms(self.random.below(3_000));
                 self.advance(by);
             }
-            920..980 => self.jump_to(session.next_due),
-            980..994 => {
+            9_300..9_900 => self.jump_to(session.next_due),
+            9_900..9_940 => {
                 let by = ms(self.random.below(120_000));
                 self.advance(by);
             }
-            994..999 => {
+            9_940..9_990 => {
                 let back = i64::try_from(self.random.below(2_000)).expect("small");
                 if let Ok(earlier) = self.now.checked_sub(SignedDuration::from_millis(back)) {
                     self.now = earlier;
                 }
             }
-            _ if self.random.one_in(3) => self.advance(Duration::from_hours(31 * 24)),
-            _ => self.advance(Duration::from_hours(1)),
+            9_990..9_992 => self.advance(Duration::from_hours(1)),
+            9_992..9_994 => self.advance(Duration::from_hours(31 * 24)),
+            _ => {}
         }
     }
 
@@ -195,19 +203,23 @@ impl Generator {
         self.new_id(1)
     }
 
-    /// Puts a new run id in the place of one that has ended or was never started; the id to use for a start.
+    /// The run id to use for a start: one that was never used, or, once in a while, one that was.
     fn run_to_start(&mut self) -> Uuid {
-        let at = self.random.index(SLOTS);
-        let free = |run: &Uuid| {
-            self.view
-                .get(run)
-                .is_none_or(|run| run.status.is_terminal())
+        if self.random.one_in(15) {
+            return self.retired();
+        }
+        let first = self.random.index(SLOTS);
+        let over = |run: &Uuid| match self.view.get(run) {
+            Some(run) => run.status.is_terminal(),
+            None => self.seen.contains(run),
         };
-        let at = (0..SLOTS)
-            .map(|step| (at + step) % SLOTS)
-            .find(|at| free(&self.slots[*at]))
-            .unwrap_or(at);
-        if self.random.percent(if free(&self.slots[at]) { 85 } else { 5 }) {
+        let unused = |run: &Uuid| !self.seen.contains(run);
+        let places = || (0..SLOTS).map(|step| (first + step) % SLOTS);
+        let at = places()
+            .find(|at| over(&self.slots[*at]) || unused(&self.slots[*at]))
+            .unwrap_or(first);
+        let replaced = if over(&self.slots[at]) { 80 } else { 3 };
+        if self.random.percent(replaced) {
             let new = self.new_run_id();
             self.retired.push_back(self.slots[at]);
             if self.retired.len() > RETIRED {
@@ -218,15 +230,21 @@ impl Generator {
         self.slots[at]
     }
 
+    /// A run that no slot has any more.
+    fn retired(&mut self) -> Uuid {
+        if self.retired.is_empty() {
+            return self.run();
+        }
+        let at = self.random.index(self.retired.len());
+        self.retired[at]
+    }
+
     /// A run: mostly one that has not ended.
     fn run(&mut self) -> Uuid {
         match self.random.below(100) {
             0..80 => self.run_with(|run| !run.status.is_terminal()),
             80..95 => self.random.pick(&self.slots),
-            95..99 if !self.retired.is_empty() => {
-                let at = self.random.index(self.retired.len());
-                self.retired[at]
-            }
+            95..97 if !self.retired.is_empty() => self.retired(),
             _ => id(self.random.below(3), 9),
         }
     }
@@ -260,7 +278,7 @@ impl Generator {
         (0..self.batch()).map(|_| make(self)).collect()
     }
 
-    /// One of the leases granted lately, `altered` once in a while.
+    /// One of the leases granted lately, one that was not used before if there is one.
     fn lease(&mut self, session: &Session, wanted: impl Fn(Uuid, &str) -> bool) -> LeaseRef {
         let recent: Vec<(usize, usize)> = session
             .leases
@@ -269,9 +287,15 @@ impl Generator {
             .take(60)
             .filter(|(_, (lease, kind))| wanted(lease.run_id, kind))
             .map(|(at, _)| *at)
-            .take(12)
             .collect();
-        let (step, index) = if recent.is_empty() {
+        let unused: Vec<(usize, usize)> = recent
+            .iter()
+            .filter(|at| !self.used.contains(at))
+            .copied()
+            .collect();
+        let (step, index) = if !unused.is_empty() && self.random.percent(85) {
+            self.random.pick(&unused)
+        } else if recent.is_empty() {
             (self.step, 0)
         } else {
             self.random.pick(&recent)
@@ -281,5 +305,22 @@ impl Generator {
             index,
             altered: self.altered(),
         }
+    }
+
+    /// The same, to be used up.
+    fn last_use(&mut self, session: &Session, wanted: impl Fn(Uuid, &str) -> bool) -> LeaseRef {
+        let lease = self.lease(session, wanted);
+        self.used.insert((lease.step, lease.index));
+        lease
+    }
+
+    /// Whether a lease that was not used before is known for this run.
+    fn has_lease(&self, session: &Session, run: Uuid) -> bool {
+        session
+            .leases
+            .iter()
+            .rev()
+            .take(60)
+            .any(|(at, (lease, _))| lease.run_id == run && !self.used.contains(at))
     }
 }

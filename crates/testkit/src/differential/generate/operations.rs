@@ -1,6 +1,6 @@
 //! Schedules, workers, dead letters, outbox, breakers, retention.
 
-use durable_core::CircuitState;
+use durable_core::{CircuitState, Payload};
 use everruns_durable::persistence::model::{
     BreakerRecord, ClaimOutbox, DeadLetterDecision, OutboxResult, OverlapPolicy, PurgeRuns,
     ScheduleRecord, WorkerBeat, WorkerInfo, WorkerStatus, after,
@@ -11,7 +11,7 @@ use super::super::intent::{Intent, LeaseRef, OutboxRef, ReportIntent, TickIntent
 use super::super::request::Request;
 use super::super::session::Session;
 use super::super::universe::{
-    ACTIVITIES, BREAKERS, ONCE, SCHEDULES, WORKERS, WORKFLOWS, ms, payload_too_large,
+    ACTIVITIES, BREAKERS, ONCE, REFUSED_IDS, SCHEDULES, WORKERS, WORKFLOWS, ms, payload_too_large,
     whole_seconds,
 };
 use super::Generator;
@@ -30,10 +30,10 @@ impl Generator {
             0..5 => Intent::Plain(Request::PutSchedule {
                 schedule: self.schedule(id),
             }),
-            5 => Intent::Plain(Request::DeleteSchedule { id }),
-            6 => Intent::Plain(Request::GetSchedule { id }),
-            7 => Intent::Plain(Request::ListSchedules { page: self.page() }),
-            8..10 => Intent::Plain(Request::DueSchedules { max: self.max() }),
+            5..7 => Intent::Plain(Request::DeleteSchedule { id }),
+            7 => Intent::Plain(Request::GetSchedule { id }),
+            8..10 => Intent::Plain(Request::ListSchedules { page: self.page() }),
+            10..12 => Intent::Plain(Request::DueSchedules { max: self.max() }),
             _ => Intent::Tick(self.several(Self::tick)),
         }
     }
@@ -74,11 +74,11 @@ impl Generator {
 
     pub(super) fn workers(&mut self) -> Intent {
         let worker = self.name(WORKERS);
-        Intent::Plain(match self.random.below(10) {
-            0..3 => Request::RegisterWorker {
+        Intent::Plain(match self.random.below(12) {
+            10..12 | 0..2 => Request::RegisterWorker {
                 worker: self.worker_info(worker),
             },
-            3..6 => Request::WorkerHeartbeat {
+            2..6 => Request::WorkerHeartbeat {
                 beat: WorkerBeat {
                     worker_id: worker,
                     current_load: 3,
@@ -89,17 +89,18 @@ impl Generator {
                     avg_task_duration_ms: 0.1 + self.random.unit(),
                 },
             },
-            6 => Request::SetWorkerStatus {
+            6..8 => Request::SetWorkerStatus {
                 worker,
                 status: self.random.pick(&[
                     WorkerStatus::Active,
                     WorkerStatus::Draining,
+                    WorkerStatus::Draining,
                     WorkerStatus::Stopped,
                 ]),
             },
-            7 => Request::DeregisterWorker { worker },
+            8 => Request::DeregisterWorker { worker },
             _ => Request::StopSilentWorkers {
-                silent_since: self.ago(1_000),
+                silent_since: self.ago(60_000),
             },
         })
     }
@@ -202,17 +203,21 @@ impl Generator {
 
     pub(super) fn breakers_and_once(&mut self) -> Intent {
         let key = self.name(BREAKERS);
-        let once = self.name(ONCE);
-        Intent::Plain(match self.random.below(9) {
-            0 => Request::GetBreaker { key },
-            1 => Request::ListBreakers {},
-            2 => Request::ResetBreaker { key },
-            3 => Request::GetOnce { key: once },
-            4 => Request::PutOnce {
+        let once = self.name_or_refused(ONCE);
+        Intent::Plain(match self.random.below(18) {
+            0..2 => Request::GetBreaker { key },
+            2..5 => Request::ListBreakers {},
+            5..9 => Request::ResetBreaker { key },
+            9..11 => Request::GetOnce { key: once },
+            11..14 => Request::PutOnce {
                 key: once,
                 result: self.payload(),
             },
-            5 if self.random.one_in(8) => Request::PutOnce {
+            14 => Request::PutOnce {
+                key: self.name(REFUSED_IDS),
+                result: Payload::null(),
+            },
+            15 if self.random.one_in(8) => Request::PutOnce {
                 key: once,
                 result: payload_too_large(),
             },

@@ -8,15 +8,19 @@ use jiff::Timestamp;
 
 use super::super::intent::Intent;
 use super::super::request::Request;
-use super::super::universe::{ATTRIBUTES, BUSINESS_IDS, UPDATES, WORKFLOWS};
+use super::super::universe::{ATTRIBUTES, BUSINESS_IDS, UPDATES, WORKFLOWS, id};
 use super::Generator;
 
 impl Generator {
     pub(super) fn read(&mut self) -> Intent {
-        let run = self.run();
+        let run = if self.random.one_in(6) {
+            id(0, 9)
+        } else {
+            self.run()
+        };
         Intent::Plain(match self.random.below(14) {
             0 => Request::LoadTurns {
-                runs: self.several(Self::run),
+                runs: vec![run, self.run()],
             },
             1 => Request::LoadHistory {
                 run,

@@ -1,5 +1,7 @@
 //! Starts and what is sent to runs.
 
+use std::time::Duration;
+
 use everruns_durable::persistence::model::{
     Attributes, ReusePolicy, SendSignal, SendUpdate, StartRun, TerminateRun,
 };
@@ -49,9 +51,8 @@ impl Generator {
         start.attributes = self.attributes();
         start.memo = self.payload();
         start.trace = trace(self.random.below(16));
-        let timeouts = [None, None, None, Some(ms(700)), Some(ms(30_000)), Some(ms(300_000))];
-        start.execution_timeout = self.random.pick(&timeouts);
-        start.run_timeout = self.random.pick(&timeouts);
+        start.execution_timeout = self.run_time();
+        start.run_timeout = self.run_time();
         if self.random.percent(15) {
             start.signals = self.several(Self::signal);
         }
@@ -60,6 +61,15 @@ impl Generator {
         }
         start.owner = self.owner();
         start
+    }
+
+    fn run_time(&mut self) -> Option<Duration> {
+        match self.random.below(20) {
+            0 => Some(ms(700)),
+            1 => Some(ms(30_000)),
+            2..4 => Some(ms(600_000)),
+            _ => None,
+        }
     }
 
     fn attributes(&mut self) -> Attributes {
@@ -87,7 +97,11 @@ impl Generator {
 
     pub(super) fn terminate_runs(&mut self) -> Intent {
         let runs = self.several(|g| TerminateRun {
-            run_id: g.run(),
+            run_id: if g.random.percent(60) {
+                g.retired()
+            } else {
+                g.run()
+            },
             reason: "enough".into(),
         });
         Intent::Plain(Request::TerminateRuns { runs })

@@ -60,7 +60,7 @@ impl Generator {
     pub(super) fn finish_tasks(&mut self, session: &Session) -> Intent {
         Intent::Finish(self.several(|g| {
             let any = g.random.one_in(20);
-            let lease = g.lease(session, |_, kind| any || kind != CRASHING);
+            let lease = g.last_use(session, |_, kind| any || kind != CRASHING);
             let run = session.leases.get(&(lease.step, lease.index));
             let step_logs = match run {
                 Some((lease, _)) if g.random.percent(15) => vec![g.step_log(lease.run_id)],
@@ -101,7 +101,7 @@ impl Generator {
     }
 
     pub(super) fn release_tasks(&mut self, session: &Session) -> Intent {
-        Intent::Release(self.several(|g| g.lease(session, |_, kind| kind != CRASHING)))
+        Intent::Release(self.several(|g| g.last_use(session, |_, kind| kind != CRASHING)))
     }
 
     /// Blocks, renewals and releases of runs.
@@ -111,7 +111,11 @@ impl Generator {
             0 => Intent::Plain(Request::RenewRuns {
                 worker: self.worker(),
                 runs,
-                lease: self.lease_length(),
+                lease: if self.random.one_in(8) {
+                    ms(0)
+                } else {
+                    self.lease_length()
+                },
             }),
             1 => Intent::Plain(Request::ReleaseRuns {
                 worker: self.worker(),

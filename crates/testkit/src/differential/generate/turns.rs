@@ -45,13 +45,22 @@ impl Generator {
             .view
             .get(&run)
             .is_some_and(|run| run.status == WorkflowStatus::Failed);
-        let ending = self.ending(failed);
+        let child = self
+            .view
+            .get(&run)
+            .is_some_and(|run| run.parent.is_some());
+        let ending = if child && self.random.percent(15) {
+            Ending::Complete(self.payload())
+        } else {
+            self.ending(failed)
+        };
         let ends = !matches!(ending, Ending::Wait | Ending::Reset { .. });
         let may_queue = !ends || self.random.one_in(40);
         let mut content = self.empty_turn(run);
         self.fill(&mut content, may_queue);
-        let finished = if self.random.percent(35) {
-            let lease = self.lease(session, |of, _| of == run);
+        let some_to_finish = if self.has_lease(session, run) { 60 } else { 6 };
+        let finished = if self.random.percent(some_to_finish) {
+            let lease = self.last_use(session, |of, _| of == run);
             let end = self.task_end();
             vec![(lease, end)]
         } else {
@@ -73,15 +82,15 @@ impl Generator {
 
     fn ending(&mut self, failed: bool) -> Ending {
         match self.random.below(100) {
-            0..5 => Ending::Complete(self.payload()),
-            5..10 => Ending::Fail(self.failure()),
-            10..12 => Ending::Cancel("asked to".into()),
-            12..19 => Ending::ContinueAsNew {
+            0..3 => Ending::Complete(self.payload()),
+            3..6 => Ending::Fail(self.failure()),
+            6..8 => Ending::Cancel("asked to".into()),
+            8..13 => Ending::ContinueAsNew {
                 input: self.payload(),
                 carried: self.carried(),
             },
-            19..25 => self.reset(),
-            25..75 if failed => self.reset(),
+            13..19 => self.reset(),
+            19..70 if failed => self.reset(),
             _ => Ending::Wait,
         }
     }
@@ -148,7 +157,7 @@ impl Generator {
         if !self.random.one_in(15) {
             turn.events.push(self.event());
         }
-        if self.random.percent(15) {
+        if self.random.percent(10) {
             turn.fired_timers = self.distinct(TIMERS);
         }
         if self.random.one_in(12) {
@@ -211,8 +220,8 @@ impl Generator {
         let activity_type = self.activity_type();
         NewTask {
             // Once in a while an id that was used before, perhaps by a task that is still queued.
-            task_id: if self.random.one_in(8) {
-                id(self.random.below(6), 12)
+            task_id: if self.random.one_in(6) {
+                id(self.random.below(2), 12)
             } else {
                 self.new_id(12)
             },

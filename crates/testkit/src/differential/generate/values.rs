@@ -58,8 +58,8 @@ impl Generator {
     /// The length of a lease; none at all once in a while, which is refused.
     pub(super) fn lease_length(&mut self) -> Duration {
         match self.random.below(60) {
-            0 => Duration::ZERO,
-            1..15 => ms(1),
+            0..2 => Duration::ZERO,
+            2..15 => ms(1),
             15..35 => ms(200),
             35..50 => ms(5_000),
             _ => ms(60_000),
@@ -156,7 +156,7 @@ impl Generator {
     pub(super) fn page(&mut self) -> Page {
         Page {
             limit: self.random.pick(&[0, 1, 3, 50, 5_000]),
-            offset: self.random.pick(&[0, 0, 0, 1, 2]),
+            offset: self.random.pick(&[0, 0, 0, 1, 40]),
         }
     }
 
