@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod differential;
 pub mod faults;
 pub mod flavour;
+mod hostile_json;
 pub mod world;
 
 pub use flavour::{Flavour, StoreUnderTest};

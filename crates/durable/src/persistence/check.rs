@@ -9,7 +9,7 @@ use super::StoreError;
 use super::limits::{
     ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, TEXT_BYTES_MAX,
     TURN_ITEMS_MAX, check_batch, check_duration, check_id, check_len, check_name, check_payload,
-    check_text,
+    check_stored_duration, check_text,
 };
 use super::model::{
     BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension, NewSignal,
@@ -46,7 +46,7 @@ pub fn start(start: &StartRun) -> Result<(), StoreError> {
         .into_iter()
         .flatten()
     {
-        check_duration("workflow timeout", timeout)?;
+        check_stored_duration("workflow timeout", timeout)?;
     }
     attributes(
         start
@@ -253,12 +253,14 @@ fn task(task: &NewTask) -> Result<(), StoreError> {
         options.schedule_to_close_timeout,
         Some(options.retry_policy.initial_interval),
         Some(options.retry_policy.max_interval),
-        task.delay,
     ];
     durations
         .into_iter()
         .flatten()
-        .try_for_each(|d| check_duration("activity timeout", d))?;
+        .try_for_each(|d| check_stored_duration("activity timeout", d))?;
+    if let Some(delay) = task.delay {
+        check_duration("activity delay", delay)?;
+    }
     if !(options.retry_policy.jitter.is_finite()
         && options.retry_policy.backoff_coefficient.is_finite())
     {

@@ -96,6 +96,23 @@ pub fn check_len(what: &'static str, found: usize, limit: usize) -> Result<(), S
     }
 }
 
+/// Refuses a duration that is not kept exactly: they are stored in whole milliseconds.
+///
+/// # Errors
+/// [`StoreError::Limit`] or [`StoreError::Invalid`].
+pub fn check_stored_duration(
+    what: &'static str,
+    duration: std::time::Duration,
+) -> Result<(), StoreError> {
+    check_duration(what, duration)?;
+    if !duration.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err(StoreError::Invalid(format!(
+            "{what} is not in whole milliseconds; round it"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses a duration past a hundred years.
 ///
 /// # Errors

@@ -22,6 +22,8 @@ mod seed_ops;
 mod shard;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod sql;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod store;
 
 pub use error::{Source, StoreError};

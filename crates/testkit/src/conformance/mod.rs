@@ -26,7 +26,7 @@ pub struct Claim {
 macro_rules! claims {
     ($subject:literal: $($name:ident),+ $(,)?) => {
         /// The claims of this subject.
-        pub const CLAIMS: &[$crate::conformance::Claim] = &[$($crate::conformance::Claim {
+        pub(super) const CLAIMS: &[$crate::conformance::Claim] = &[$($crate::conformance::Claim {
             subject: $subject,
             name: stringify!($name),
             body: |world| Box::pin($name(world)),
@@ -36,10 +36,69 @@ macro_rules! claims {
 
 pub(crate) use claims;
 
+mod commits;
+mod concurrency;
+mod dead_letters;
+mod edges;
+mod leases;
+mod lists;
+mod messages;
+mod ordering;
+mod outbox;
+mod outputs;
+mod ownership;
+mod payloads;
+mod rejections;
+mod resets;
+mod results;
+mod retention;
+mod schedules;
+mod seed_operations;
+mod signal_starts;
+mod signals;
 mod starts;
+mod tasks;
+mod terminate;
+mod timeouts;
+mod timers;
+mod turn_shapes;
+mod turns;
+mod updates;
+mod workers;
 
 /// Every claim.
 #[must_use]
 pub fn all() -> Vec<Claim> {
-    [starts::CLAIMS].concat()
+    [
+        commits::CLAIMS,
+        concurrency::CLAIMS,
+        dead_letters::CLAIMS,
+        edges::CLAIMS,
+        leases::CLAIMS,
+        lists::CLAIMS,
+        messages::CLAIMS,
+        ordering::CLAIMS,
+        outbox::CLAIMS,
+        outputs::CLAIMS,
+        ownership::CLAIMS,
+        payloads::CLAIMS,
+        rejections::CLAIMS,
+        resets::CLAIMS,
+        results::CLAIMS,
+        retention::CLAIMS,
+        schedules::CLAIMS,
+        seed_operations::CLAIMS,
+        signal_starts::CLAIMS,
+        signals::CLAIMS,
+        starts::CLAIMS,
+        tasks::CLAIMS,
+        terminate::CLAIMS,
+        timeouts::CLAIMS,
+        timers::CLAIMS,
+        turn_shapes::CLAIMS,
+        turns::CLAIMS,
+        updates::CLAIMS,
+        workers::CLAIMS,
+    ]
+    .concat()
 }

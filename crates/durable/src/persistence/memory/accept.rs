@@ -6,8 +6,8 @@ use std::time::Duration;
 use durable_core::Timestamp;
 use uuid::Uuid;
 
-use super::clock::later;
 use super::state::RunState;
+use crate::persistence::model::after;
 use crate::persistence::model::{Next, Rejection, TurnCommit, WorkflowStatus};
 use crate::persistence::{Bug, planted};
 
@@ -86,7 +86,7 @@ fn timers_are_due(run: &RunState, turn: &TurnCommit, now: Timestamp) -> Result<(
 /// Up to when timers are due.
 pub(super) fn timer_horizon(now: Timestamp) -> Timestamp {
     if planted(Bug::TimerFiresEarly) {
-        return later(now, Duration::from_secs(1));
+        return after(now, Duration::from_secs(1));
     }
     now
 }

@@ -1,11 +1,8 @@
 //! Instants: in microseconds, and never backwards.
 
-use std::time::Duration;
-
 use durable_core::Timestamp;
-use jiff::SignedDuration;
 
-use crate::persistence::model::after;
+use crate::persistence::model::cut;
 
 /// The store's clock, for callers that bring no instant.
 #[derive(Debug, Default)]
@@ -26,23 +23,12 @@ impl Clock {
     }
 }
 
-/// The instant without what is finer than a microsecond.
-pub(super) fn cut(instant: Timestamp) -> Timestamp {
-    // Not by `from_microsecond`: its range ends a second before that of instants.
-    let finer = i64::from(instant.subsec_nanosecond()).rem_euclid(1000);
-    instant
-        .checked_sub(SignedDuration::from_nanos(finer))
-        .unwrap_or(Timestamp::MIN)
-}
-
-/// `instant + duration`, cut, saturating.
-pub(super) fn later(instant: Timestamp, duration: Duration) -> Timestamp {
-    cut(after(instant, duration))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::persistence::model::after;
 
     #[test]
     fn the_clock_never_goes_back_and_given_instants_do_not_move_it() {
@@ -50,17 +36,7 @@ mod tests {
         let first = clock.resolve(None);
         clock.resolve(Some(Timestamp::MAX));
         assert!(clock.resolve(None) < Timestamp::MAX);
-        clock.last = Some(later(first, Duration::from_secs(3600)));
-        assert_eq!(clock.resolve(None), later(first, Duration::from_secs(3600)));
-    }
-
-    #[test]
-    fn instants_are_cut_to_microseconds() {
-        let instant = Timestamp::new(1, 2_999).unwrap();
-        assert_eq!(cut(instant), Timestamp::new(1, 2_000).unwrap());
-        assert_eq!(
-            later(instant, Duration::MAX).as_microsecond(),
-            Timestamp::MAX.as_microsecond()
-        );
+        clock.last = Some(after(first, Duration::from_secs(3600)));
+        assert_eq!(clock.resolve(None), after(first, Duration::from_secs(3600)));
     }
 }

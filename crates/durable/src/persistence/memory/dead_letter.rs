@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use durable_core::{AttemptRecord, Failure, Timestamp, WorkflowEvent};
 use uuid::Uuid;
 
-use super::clock::later;
 use super::state::State;
+use crate::persistence::model::after;
 use crate::persistence::model::{
     DeadLetter, DeadLetterDecision, DeadLetterState, DecisionOutcome, DlqFilter, TaskRecord,
     TaskStatus, WorkflowStatus,
@@ -151,7 +151,7 @@ impl State {
             task.deliveries = 0;
             task.visible_at = now;
             let close = task.options.schedule_to_close_timeout;
-            task.close_deadline = close.map(|timeout| later(now, timeout));
+            task.close_deadline = close.map(|timeout| after(now, timeout));
             task.requeue_count += 1;
         });
     }

@@ -6,10 +6,10 @@ use durable_core::{Failure, TimeoutType, Timestamp, WorkflowEvent, error_types};
 use uuid::Uuid;
 
 use super::accept::timer_horizon;
-use super::clock::later;
 use super::index::{clock, first_due};
 use super::state::State;
 use super::task::FinalEnd;
+use crate::persistence::model::after;
 use crate::persistence::model::{FinishOutcome, FireDue, Fired, TaskRecord, TaskStatus};
 
 /// Which of a task's clocks ran out.
@@ -116,7 +116,7 @@ fn which_clock(task: &TaskRecord, now: Timestamp) -> Option<Ran> {
         TaskStatus::Pending => Some(Ran::Out(TimeoutType::ScheduleToStart)),
         TaskStatus::Claimed => {
             let started = task.claimed_at.unwrap_or(task.visible_at);
-            let close = later(started, task.options.start_to_close_timeout);
+            let close = after(started, task.options.start_to_close_timeout);
             Some(Ran::AttemptOut(if close <= now {
                 TimeoutType::StartToClose
             } else {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use durable_core::Timestamp;
 use uuid::Uuid;
 
-use super::clock::cut;
+use crate::persistence::model::cut;
 use crate::persistence::model::{
     MessageRecord, OutboxRecord, OutboxState, RunRecord, TaskRecord, TaskStatus, TimerRecord,
 };

@@ -2,12 +2,12 @@
 
 use durable_core::{Payload, Timestamp};
 
-use super::clock::{cut, later};
 use super::index::first_due;
 use super::state::State;
 use crate::persistence::model::{
     BreakerRecord, ClaimOutbox, DedupRecord, OutboxRecord, OutboxReport, OutboxResult, OutboxState,
 };
+use crate::persistence::model::{after, cut};
 
 impl State {
     pub(super) fn claim_outbox(
@@ -24,7 +24,7 @@ impl State {
                     event.state = OutboxState::InFlight;
                     event.attempts += 1;
                     event.token = Some(claim.token);
-                    event.available_at = later(now, claim.lease);
+                    event.available_at = after(now, claim.lease);
                 });
                 claimed.push(event.clone());
             }
@@ -48,9 +48,12 @@ impl State {
                         event.state = OutboxState::Published;
                         event.published_at = Some(now);
                     }
-                    OutboxResult::Retry { after, error } => {
+                    OutboxResult::Retry {
+                        after: delay,
+                        error,
+                    } => {
                         event.state = OutboxState::Pending;
-                        event.available_at = later(now, after);
+                        event.available_at = after(now, delay);
                         event.last_error = Some(error);
                     }
                     OutboxResult::Failed { error } => {

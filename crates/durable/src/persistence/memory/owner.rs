@@ -6,8 +6,8 @@ use std::time::Duration;
 use durable_core::Timestamp;
 use uuid::Uuid;
 
-use super::clock::later;
 use super::state::{RunState, State};
+use crate::persistence::model::after;
 use crate::persistence::model::{
     BlockRun, Blocked, ClaimTurns, ClaimedTurn, History, HostedType, Owner, RunRecord,
 };
@@ -30,7 +30,7 @@ impl State {
             for run_id in free {
                 let owner = Owner {
                     worker_id: claim.worker_id.clone(),
-                    expires_at: later(now, claim.lease),
+                    expires_at: after(now, claim.lease),
                 };
                 self.edit_run(run_id, |run| run.owner = Some(owner));
                 claimed.push(self.at(run_id).to_turn());
@@ -78,7 +78,7 @@ impl State {
         if owns {
             let owner = Owner {
                 worker_id: worker_id.to_owned(),
-                expires_at: later(now, lease),
+                expires_at: after(now, lease),
             };
             self.edit_run(run_id, |run| run.owner = Some(owner));
         }

@@ -6,9 +6,9 @@ use std::mem::take;
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
-use super::clock::later;
 use super::index::Place;
 use super::state::State;
+use crate::persistence::model::after;
 use crate::persistence::model::{
     ClaimTasks, ClaimedTask, LeaseRequest, NewTask, TaskLease, TaskRecord, TaskStatus, TurnCommit,
 };
@@ -35,7 +35,7 @@ impl State {
             } else if delayed {
                 task.status = TaskStatus::Delayed;
             } else if let Some(LeaseRequest { worker_id, lease }) = request {
-                hand_out(&mut task, worker_id, turn.turn_id, later(now, *lease), now);
+                hand_out(&mut task, worker_id, turn.turn_id, after(now, *lease), now);
             }
             self.put_task(task);
         }
@@ -61,7 +61,7 @@ impl State {
     }
 
     pub(super) fn claim_tasks(&mut self, claim: &ClaimTasks, now: Timestamp) -> Vec<ClaimedTask> {
-        let expires_at = later(now, claim.lease);
+        let expires_at = after(now, claim.lease);
         let mut claimed = Vec::new();
         for shard in self.shards.from(claim.first_shard) {
             let places = self.first_places(shard, claim, claim.max - claimed.len());
@@ -163,7 +163,7 @@ fn new_task(run_id: Uuid, new: NewTask, now: Timestamp) -> TaskRecord {
         line: 0,
         epoch: 0,
         scheduled_at: now,
-        visible_at: later(now, new.delay.unwrap_or_default()),
+        visible_at: after(now, new.delay.unwrap_or_default()),
         attempt: 0,
         deliveries: 0,
         claimed_by: None,
@@ -172,7 +172,7 @@ fn new_task(run_id: Uuid, new: NewTask, now: Timestamp) -> TaskRecord {
         lease_expires_at: None,
         heartbeat_at: None,
         heartbeat_details: Payload::ABSENT,
-        close_deadline: close.map(|timeout| later(now, timeout)),
+        close_deadline: close.map(|timeout| after(now, timeout)),
         attempts: Vec::new(),
         requeue_count: 0,
         trace: new.trace,

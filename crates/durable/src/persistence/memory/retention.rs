@@ -6,9 +6,9 @@ use std::time::Duration;
 use durable_core::Timestamp;
 use uuid::Uuid;
 
-use super::clock::later;
 use super::state::{RunState, State};
 use crate::persistence::limits::TOMBSTONE_DAYS;
+use crate::persistence::model::after;
 use crate::persistence::model::{KeyKind, OutboxState, PurgeRuns};
 
 impl State {
@@ -62,7 +62,7 @@ impl State {
         const DAY: u64 = 24 * 60 * 60;
         let kept = Duration::from_secs(TOMBSTONE_DAYS.unsigned_abs() * DAY);
         self.keys.retain(|(kind, _), key| {
-            *kind != KeyKind::Tombstone || later(key.created_at, kept) >= now
+            *kind != KeyKind::Tombstone || after(key.created_at, kept) >= now
         });
     }
 }

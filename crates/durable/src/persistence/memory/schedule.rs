@@ -3,8 +3,8 @@
 use durable_core::Timestamp;
 use uuid::Uuid;
 
-use super::clock::cut;
 use super::state::State;
+use crate::persistence::model::cut;
 use crate::persistence::model::{
     KeyKind, ScheduleFire, ScheduleOutcome, ScheduleRecord, StartOutcome,
 };

@@ -3,8 +3,8 @@
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
-use super::clock::later;
 use super::state::State;
+use crate::persistence::model::after;
 use crate::persistence::model::{
     KeyKind, KeyRecord, Owner, OwnerRequest, ParentLink, ReusePolicy, RunRecord, StartOutcome,
     StartRejection, StartRun, WorkflowStatus,
@@ -141,8 +141,8 @@ impl State {
             ready_at: Some(now),
             owner: start.owner.map(|request| owner(request, now)),
             blocked: None,
-            execution_deadline: start.execution_timeout.map(|timeout| later(now, timeout)),
-            run_deadline: start.run_timeout.map(|timeout| later(now, timeout)),
+            execution_deadline: start.execution_timeout.map(|timeout| after(now, timeout)),
+            run_deadline: start.run_timeout.map(|timeout| after(now, timeout)),
             run_timeout: start.run_timeout,
             created_at: now,
             updated_at: now,
@@ -180,7 +180,7 @@ impl State {
 pub(super) fn owner(request: OwnerRequest, now: Timestamp) -> Owner {
     Owner {
         worker_id: request.worker_id,
-        expires_at: later(now, request.lease),
+        expires_at: after(now, request.lease),
     }
 }
 

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use super::MemoryStore;
 use super::admin::page as cut_page;
-use super::clock::cut;
 use super::state::State;
 use crate::persistence::limits::{check_id, check_payload};
+use crate::persistence::model::cut;
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
     DlqFilter, Dump, FireDue, Fired, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,

@@ -8,12 +8,12 @@ use durable_core::{
 };
 use uuid::Uuid;
 
-use super::clock::later;
 use super::dead_letter::attempt_record;
 use super::index::first_due;
 use super::queue::{clear_claim, take_back};
 use super::state::State;
 use crate::persistence::limits::DELIVERIES_MAX;
+use crate::persistence::model::after;
 use crate::persistence::model::{
     FinishOutcome, FinishedTask, LastAttempt, LeaseExtension, LeaseState, ReapLeases, ReapedTask,
     RollupKind, RollupOutcome, TaskEnd, TaskOutcome, TaskRecord, TaskResult, TaskStatus,
@@ -119,7 +119,7 @@ impl State {
         delay: Duration,
         now: Timestamp,
     ) -> FinishOutcome {
-        let visible_at = later(now, delay);
+        let visible_at = after(now, delay);
         self.edit_task(run_id, task_id, |task| {
             task.attempts.push(attempt_record(task, failure));
             clear_claim(task);
@@ -192,7 +192,7 @@ impl State {
         if self.leased(lease).is_none() {
             return LeaseState::Lost;
         }
-        let expires_at = later(now, extension.extend);
+        let expires_at = after(now, extension.extend);
         self.edit_task(lease.run_id, lease.task_id, |task| {
             task.lease_expires_at = Some(expires_at);
             if let Some(details) = extension.heartbeat {
@@ -207,7 +207,7 @@ impl State {
     /// takes, so what it says is the re-check.
     pub(super) fn reap_leases(&mut self, reap: &ReapLeases, now: Timestamp) -> Vec<ReapedTask> {
         let horizon = if planted(Bug::ReaperWithoutRecheck) {
-            later(now, Duration::from_secs(60))
+            after(now, Duration::from_secs(60))
         } else {
             now
         };

@@ -6,9 +6,9 @@ use durable_core::{Failure, Payload, Timestamp, WorkflowEvent};
 use uuid::Uuid;
 
 use super::accept::{accept, drops_queue};
-use super::clock::later;
 use super::start::owner;
 use super::state::State;
+use crate::persistence::model::after;
 use crate::persistence::model::{
     Committed, HistoryEvent, NewSignal, NewTimer, Next, OwnerRequest, PlacedTask, Rejection,
     RollupKind, RollupOutcome, TaskLease, TaskPlace, TaskRecord, TaskStatus, TimerRecord,
@@ -168,7 +168,7 @@ impl State {
             self.put_timer(TimerRecord {
                 run_id,
                 timer_id: timer.timer_id,
-                fire_at: later(now, timer.after),
+                fire_at: after(now, timer.after),
                 epoch,
             });
         }
@@ -226,7 +226,7 @@ impl State {
             run.input = input;
             run.iteration += 1;
             run.history_start = run.sequence;
-            run.run_deadline = run.run_timeout.map(|timeout| later(now, timeout));
+            run.run_deadline = run.run_timeout.map(|timeout| after(now, timeout));
             run.ready_at = Some(now);
         });
         for signal in carried {
@@ -241,7 +241,7 @@ impl State {
             run.result = Payload::ABSENT;
             run.error = None;
             run.completed_at = None;
-            run.run_deadline = run.run_timeout.map(|timeout| later(now, timeout));
+            run.run_deadline = run.run_timeout.map(|timeout| after(now, timeout));
             run.ready_at = Some(now);
         });
     }

@@ -9,6 +9,7 @@ pub mod outbox;
 pub mod run;
 pub mod schedule;
 pub mod task;
+pub mod time;
 pub mod turn;
 pub mod worker;
 
@@ -21,5 +22,6 @@ pub use outbox::*;
 pub use run::*;
 pub use schedule::*;
 pub use task::*;
+pub use time::*;
 pub use turn::*;
 pub use worker::*;

@@ -6,6 +6,7 @@ use durable_core::{ActivityOptions, AttemptRecord, Failure, Payload, Timestamp, 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::time::after;
 use super::turn::NewStepLog;
 
 /// A worker's fenced right to a task: good only while task, attempt and token all match.
@@ -167,12 +168,6 @@ impl TaskRecord {
             && self.attempt == lease.attempt
             && self.token == Some(lease.token)
     }
-}
-
-/// `instant + duration`, the latest instant there is if that overflows.
-#[must_use]
-pub fn after(instant: Timestamp, duration: Duration) -> Timestamp {
-    instant.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
 
 /// A task to queue.

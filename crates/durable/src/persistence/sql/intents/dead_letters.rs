@@ -32,7 +32,7 @@ impl Intent for DecideDeadLetter {
         let key = (self.run_id, self.id);
         let load = Load {
             runs: vec![self.run_id],
-            tasks: vec![key],
+            tasks_of: vec![self.run_id],
             letters: vec![key],
             ..Load::default()
         };
@@ -130,9 +130,17 @@ impl Work {
         DecisionOutcome::Done
     }
 
-    /// A dead task holds the line, so that it is its head: it may be claimed at once.
+    /// Back to its place in the line; mostly it is the head, but its time may also have run out while it was in line.
     fn requeue(&mut self, mut task: TaskRecord) {
-        task.status = TaskStatus::Pending;
+        let behind = task.options.sequential
+            && self
+                .tasks_of(task.run_id)
+                .any(|other| other.options.sequential && other.line < task.line);
+        task.status = if behind {
+            TaskStatus::InLine
+        } else {
+            TaskStatus::Pending
+        };
         task.attempt = 0;
         task.deliveries = 0;
         task.visible_at = self.now;

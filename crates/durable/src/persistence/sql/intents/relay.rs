@@ -35,7 +35,7 @@ pub(crate) struct RelayedShard {
     pub(crate) dropped: usize,
     /// Runs that were started or given a fact.
     pub(crate) told: BTreeSet<Uuid>,
-    /// Runs that were ended.
+    /// Runs that are over by the end of it.
     pub(crate) ended: BTreeSet<Uuid>,
 }
 
@@ -73,6 +73,12 @@ impl Intent for RelayShard {
             let children = started_before(message, &messages, children);
             work.relay(message, &children, &mut relayed);
         }
+        let over = work
+            .loaded
+            .runs
+            .values()
+            .filter(|run| run.status.is_terminal());
+        relayed.ended = over.map(|run| run.id).collect();
         Ok((relayed, work.finish()))
     }
 }
@@ -271,13 +277,13 @@ impl Work {
                     signal_type: signal_types::CANCEL.into(),
                     payload: Payload::null(),
                 };
-                if let SendOutcome::Accepted { .. } = self.send_signal(child, &signal) {
+                if !self.loaded.signals.contains_key(&(child, parent)) {
+                    self.deliver_signal(child, &signal);
                     relayed.told.insert(child);
                 }
             }
             Some(ClosePolicy::Terminate) => {
                 self.end_by_store(child, terminated("the parent ended"));
-                relayed.ended.insert(child);
             }
             Some(ClosePolicy::Abandon) | None => {}
         }

@@ -63,6 +63,7 @@ impl Intent for PurgeTombstones {
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
         let now = tx.now().await?;
+        // Those that stood for longer than that, to the microsecond.
         let age = jiff::SignedDuration::from_secs(TOMBSTONE_DAYS * SECONDS_A_DAY);
         let before = now.checked_sub(age).unwrap_or(Timestamp::MIN);
         let old = tx.old_tombstones(before, self.max).await?;

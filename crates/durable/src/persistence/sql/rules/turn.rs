@@ -149,7 +149,8 @@ impl Work {
         Ok(())
     }
 
-    fn tasks_of(&self, run_id: Uuid) -> impl Iterator<Item = &TaskRecord> {
+    /// The run's queued tasks, as far as they were loaded.
+    pub(crate) fn tasks_of(&self, run_id: Uuid) -> impl Iterator<Item = &TaskRecord> {
         let whole = (run_id, Uuid::nil())..=(run_id, Uuid::max());
         self.loaded.tasks.range(whole).map(|(_, task)| task)
     }

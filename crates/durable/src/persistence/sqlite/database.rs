@@ -1,0 +1,246 @@
+//! The seam to the rules: intents go to the writer, reads to the readers.
+
+use durable_core::{Payload, Timestamp};
+use futures_util::FutureExt as _;
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::apply::apply;
+use super::db::Db;
+use super::dump::dump;
+use super::open::Sqlite;
+use super::tables::{
+    attributes, breakers, counts, dead_letters, dedup, events, rollups, run_lists, runs, schedules,
+    step_logs, tasks, turn_claims, updates, workers,
+};
+use super::tx::SqliteTx;
+use crate::persistence::model::{
+    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, History, Page,
+    RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+};
+use crate::persistence::sql::tx::{Concern, Database, Intent};
+use crate::persistence::{Shards, StoreResult};
+
+impl Sqlite {
+    /// Reads one snapshot.
+    async fn read<A: Send + 'static>(
+        &self,
+        read: impl FnOnce(Db<'_>) -> StoreResult<A> + Send + 'static,
+    ) -> StoreResult<A> {
+        let shards = self.inner.shards;
+        match &self.inner.readers {
+            Some(readers) => readers.read(move |conn| read(Db { conn, shards })).await,
+            None => self.change(read).await,
+        }
+    }
+
+    /// Writes one of the small tables that have no rules.
+    async fn change<A: Send + 'static>(
+        &self,
+        change: impl FnOnce(Db<'_>) -> StoreResult<A> + Send + 'static,
+    ) -> StoreResult<A> {
+        let shards = self.inner.shards;
+        let work = move |conn: &mut Connection| change(Db { conn, shards });
+        self.inner.writer.write(work).await
+    }
+
+    fn resolve(&self, now: Option<Timestamp>) -> Timestamp {
+        self.inner.clock.resolve(now)
+    }
+}
+
+impl Database for Sqlite {
+    fn shards(&self) -> Shards {
+        self.inner.shards
+    }
+
+    async fn write<I: Intent>(&self, _concern: Concern, intent: I) -> StoreResult<I::Answer> {
+        let shards = self.inner.shards;
+        let clock = std::sync::Arc::clone(&self.inner.clock);
+        let work = move |conn: &mut Connection| {
+            let mut tx = SqliteTx::new(conn, shards, &clock, intent.at());
+            let planned = intent.plan(&mut tx).now_or_never();
+            let (answer, changes) = planned.expect("SQLite answers at once")?;
+            apply(tx.db(), &changes)?;
+            Ok(answer)
+        };
+        self.inner.writer.write(work).await
+    }
+
+    async fn load_turns(&self, run_ids: Vec<Uuid>) -> StoreResult<Vec<Option<ClaimedTurn>>> {
+        self.read(move |db| {
+            let turns = run_ids.iter().map(|run_id| turn_claims::turn(db, *run_id));
+            turns.collect()
+        })
+        .await
+    }
+
+    async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
+        self.read(move |db| {
+            let Some(run) = runs::get(db, run_id)? else {
+                return Ok(None);
+            };
+            let events = events::after(db, run_id, after)?;
+            Ok(Some(History { run, events }))
+        })
+        .await
+    }
+
+    async fn get_update(
+        &self,
+        run_id: Uuid,
+        update_id: String,
+    ) -> StoreResult<Option<UpdateRecord>> {
+        self.read(move |db| updates::get(db, run_id, &update_id))
+            .await
+    }
+
+    async fn get_run(&self, run_id: Uuid) -> StoreResult<Option<RunRecord>> {
+        self.read(move |db| runs::get(db, run_id)).await
+    }
+
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
+        self.read(move |db| run_lists::list(db, &filter, page))
+            .await
+    }
+
+    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
+        self.read(move |db| run_lists::count(db, &filter)).await
+    }
+
+    async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
+        self.read(move |db| attributes::of_run(db, run_id)).await
+    }
+
+    async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+        self.read(move |db| tasks::list(db, &filter, page)).await
+    }
+
+    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
+        self.read(move |db| step_logs::of_run(db, run_id, page.rows(), page.offset))
+            .await
+    }
+
+    async fn counts(&self) -> StoreResult<StoreCounts> {
+        self.read(counts::all).await
+    }
+
+    async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
+        self.read(move |db| rollups::since(db, from)).await
+    }
+
+    async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
+        self.read(move |db| dead_letters::list(db, &filter, page))
+            .await
+    }
+
+    async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
+        self.change(move |db| dead_letters::purge(db, &filter, max))
+            .await
+    }
+
+    async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
+        self.change(move |db| schedules::put(db, &schedule)).await
+    }
+
+    async fn get_schedule(&self, id: String) -> StoreResult<Option<ScheduleRecord>> {
+        self.read(move |db| schedules::get(db, &id)).await
+    }
+
+    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
+        self.read(move |db| schedules::list(db, page)).await
+    }
+
+    async fn delete_schedule(&self, id: String) -> StoreResult<bool> {
+        self.change(move |db| schedules::delete(db, &id)).await
+    }
+
+    async fn due_schedules(
+        &self,
+        max: usize,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        let now = self.resolve(now);
+        self.read(move |db| schedules::due(db, now, max)).await
+    }
+
+    async fn register_worker(&self, worker: WorkerInfo, now: Option<Timestamp>) -> StoreResult<()> {
+        let now = self.resolve(now);
+        self.change(move |db| workers::register(db, &worker, now))
+            .await
+    }
+
+    async fn worker_heartbeat(
+        &self,
+        beat: WorkerBeat,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Option<WorkerStatus>> {
+        let now = self.resolve(now);
+        self.change(move |db| workers::heartbeat(db, &beat, now))
+            .await
+    }
+
+    async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>> {
+        self.read(move |db| workers::list(db, &filter)).await
+    }
+
+    async fn set_worker_status(
+        &self,
+        worker_id: String,
+        status: WorkerStatus,
+    ) -> StoreResult<bool> {
+        self.change(move |db| workers::set_status(db, &worker_id, status))
+            .await
+    }
+
+    async fn deregister_worker(&self, worker_id: String) -> StoreResult<bool> {
+        self.change(move |db| workers::delete(db, &worker_id)).await
+    }
+
+    async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>> {
+        self.change(move |db| workers::stop_silent(db, silent_since))
+            .await
+    }
+
+    async fn get_breaker(&self, key: String) -> StoreResult<Option<BreakerRecord>> {
+        self.read(move |db| breakers::get(db, &key)).await
+    }
+
+    async fn save_breaker(
+        &self,
+        breaker: BreakerRecord,
+        now: Option<Timestamp>,
+    ) -> StoreResult<bool> {
+        let now = self.resolve(now);
+        self.change(move |db| breakers::save(db, &breaker, now))
+            .await
+    }
+
+    async fn list_breakers(&self) -> StoreResult<Vec<BreakerRecord>> {
+        self.read(breakers::list).await
+    }
+
+    async fn reset_breaker(&self, key: String) -> StoreResult<bool> {
+        self.change(move |db| breakers::delete(db, &key)).await
+    }
+
+    async fn get_once(&self, key: String) -> StoreResult<Option<Payload>> {
+        self.read(move |db| dedup::get(db, &key)).await
+    }
+
+    async fn put_once(
+        &self,
+        key: String,
+        result: Payload,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Payload> {
+        let now = self.resolve(now);
+        self.change(move |db| dedup::put(db, &key, &result, now))
+            .await
+    }
+
+    async fn dump(&self) -> StoreResult<Dump> {
+        self.read(dump).await
+    }
+}

@@ -1,0 +1,50 @@
+//! Dead letters.
+
+/// All columns of a dead letter, in the order in which it is read and written.
+macro_rules! letter_columns {
+    () => {
+        "id, workflow_id, activity_id, activity_type, input, options, epoch, attempts, last_error, \
+         error_history, parked, state, dead_at, requeued_at, requeue_count"
+    };
+}
+
+statements! {
+    /// A letter, new or changed; when it was last put back is not forgotten.
+    PUT = concat!(
+        "INSERT INTO durable_dead_letter_queue (", letter_columns!(), ", partition_key) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+         activity_id = excluded.activity_id, activity_type = excluded.activity_type, \
+         input = excluded.input, options = excluded.options, epoch = excluded.epoch, \
+         attempts = excluded.attempts, last_error = excluded.last_error, \
+         error_history = excluded.error_history, parked = excluded.parked, state = excluded.state, \
+         dead_at = excluded.dead_at, requeued_at = coalesce(excluded.requeued_at, requeued_at), \
+         requeue_count = excluded.requeue_count"
+    );
+    /// One letter.
+    GET = concat!(
+        "SELECT ", letter_columns!(), " FROM durable_dead_letter_queue \
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND id = ?3"
+    );
+    /// A letter leaves.
+    DELETE =
+        "DELETE FROM durable_dead_letter_queue \
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND id = ?3";
+    /// All letters.
+    DUMP = concat!(
+        "SELECT ", letter_columns!(), " FROM durable_dead_letter_queue ORDER BY id, workflow_id"
+    );
+    /// Letters of all shards; conditions follow.
+    LIST = concat!("SELECT ", letter_columns!(), " FROM durable_dead_letter_queue WHERE TRUE");
+    /// Letters for which no run waits; conditions follow.
+    PURGEABLE =
+        "SELECT workflow_id, id FROM durable_dead_letter_queue AS d \
+         WHERE NOT (parked = 1 AND state = 'dead' AND EXISTS (SELECT 1 FROM durable_task_queue AS t \
+         WHERE t.partition_key = d.partition_key AND t.workflow_id = d.workflow_id AND t.id = d.id))";
+}
+
+/// Shard and id of a run.
+pub(crate) const OF_RUN_ID: &str = " AND partition_key = ? AND workflow_id = ?";
+pub(crate) const OF_TYPE: &str = " AND activity_type = ?";
+pub(crate) const IN_STATE: &str = " AND state = ?";
+pub(crate) const DEAD_BEFORE: &str = " AND dead_at < ?";
+pub(crate) const PAGE: &str = " ORDER BY dead_at DESC, id, workflow_id LIMIT ? OFFSET ?";

@@ -1,0 +1,14 @@
+//! Histories: appended, never changed.
+
+statements! {
+    /// One event in its place; a place that is taken is an error.
+    INSERT =
+        "INSERT INTO durable_workflow_events \
+         (partition_key, workflow_id, sequence_num, event_type, event_data, payload, created_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?)";
+    /// Events after a place.
+    AFTER =
+        "SELECT sequence_num, event_type, event_data, payload, created_at \
+         FROM durable_workflow_events \
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND sequence_num > ?3 ORDER BY sequence_num";
+}

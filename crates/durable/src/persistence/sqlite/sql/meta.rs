@@ -1,0 +1,29 @@
+//! The database itself: its settings, its schema, what is fixed when it is created.
+
+statements! {
+    /// Says whether the database is migrated at all.
+    HAS_MIGRATIONS =
+        "SELECT count(*) FROM sqlite_schema \
+         WHERE type = 'table' AND name = 'durable_schema_migrations'";
+    /// The log of migrations; not one itself, since it has to be there before the first.
+    CREATE_MIGRATIONS =
+        "CREATE TABLE IF NOT EXISTS durable_schema_migrations (version INTEGER NOT NULL PRIMARY KEY, \
+         name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT";
+    /// What was run.
+    APPLIED = "SELECT version, name, checksum FROM durable_schema_migrations ORDER BY version";
+    /// Written in the migration's own transaction.
+    NOTE_MIGRATION =
+        "INSERT INTO durable_schema_migrations (version, name, checksum, applied_at) \
+         VALUES (?, ?, ?, ?)";
+    /// Set once, when the database is created.
+    FIX_SHARDS =
+        "INSERT INTO durable_meta (key, value) VALUES ('shards', ?) ON CONFLICT DO NOTHING";
+    /// As it was set.
+    SHARDS = "SELECT CAST(value AS INTEGER) FROM durable_meta WHERE key = 'shards'";
+}
+
+/// Before anything else on a file: readers beside the writer, and a commit is on the disk when it is answered.
+pub(crate) const OPEN_WRITER: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; \
+     PRAGMA journal_size_limit = 67108864;";
+/// Before anything else on a reader.
+pub(crate) const OPEN_READER: &str = "PRAGMA query_only = ON;";

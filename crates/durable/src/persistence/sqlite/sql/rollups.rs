@@ -1,0 +1,13 @@
+//! Totals by hour.
+
+statements! {
+    /// Adds to a total.
+    ADD =
+        "INSERT INTO durable_rollups (hour, kind, name, outcome, duration_exp, count, total_ms) \
+         VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE \
+         SET count = count + excluded.count, total_ms = total_ms + excluded.total_ms";
+    /// Totals since an hour.
+    SINCE =
+        "SELECT hour, kind, name, outcome, duration_exp, count, total_ms FROM durable_rollups \
+         WHERE hour >= ?1";
+}

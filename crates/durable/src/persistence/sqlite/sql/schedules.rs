@@ -1,0 +1,47 @@
+//! Schedules.
+
+/// All columns, in the order in which a schedule is read and written.
+macro_rules! schedule_columns {
+    () => {
+        "id, workflow_type, version, input, cron, time_zone, overlap, catchup_window_ms, paused, \
+         next_fire_at, last_fire_at, last_run, created_at, updated_at"
+    };
+}
+
+/// Inserts a schedule, or replaces what a user says about it.
+macro_rules! put_schedule {
+    () => {
+        concat!(
+            "INSERT INTO durable_schedules (",
+            schedule_columns!(),
+            ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+             workflow_type = excluded.workflow_type, version = excluded.version, \
+             input = excluded.input, cron = excluded.cron, time_zone = excluded.time_zone, \
+             overlap = excluded.overlap, catchup_window_ms = excluded.catchup_window_ms, \
+             paused = excluded.paused, next_fire_at = excluded.next_fire_at, \
+             updated_at = excluded.updated_at"
+        )
+    };
+}
+
+statements! {
+    /// A user's word: the past of a schedule that exists is kept.
+    PUT = put_schedule!();
+    /// A fire: the past changes too.
+    PUT_FIRED = concat!(
+        put_schedule!(), ", last_fire_at = excluded.last_fire_at, last_run = excluded.last_run"
+    );
+    /// One schedule.
+    GET = concat!("SELECT ", schedule_columns!(), " FROM durable_schedules WHERE id = ?1");
+    /// A page.
+    LIST = concat!(
+        "SELECT ", schedule_columns!(), " FROM durable_schedules ORDER BY id LIMIT ?1 OFFSET ?2"
+    );
+    /// Those that fire now; by index `due`.
+    DUE = concat!(
+        "SELECT ", schedule_columns!(), " FROM durable_schedules \
+         WHERE paused = 0 AND next_fire_at <= ?1 ORDER BY next_fire_at, id LIMIT ?2"
+    );
+    /// Forgets one.
+    DELETE = "DELETE FROM durable_schedules WHERE id = ?1";
+}

@@ -1,0 +1,202 @@
+//! Every statement fits the schema, and the hot ones use their indexes.
+
+use rusqlite::Connection;
+
+use super::{
+    attributes, breakers, counts, dead_letters, dedup, events, facts, keys, messages, meta, outbox,
+    rollups, run_lists, runs, schedules, signals, step_logs, tasks, timers, transaction, updates,
+    workers,
+};
+use crate::persistence::sqlite::migrate;
+
+fn migrated() -> Connection {
+    let mut conn = Connection::open_in_memory().unwrap();
+    migrate::bring_up(&mut conn).unwrap();
+    conn
+}
+
+fn every_statement() -> Vec<&'static str> {
+    [
+        attributes::ALL,
+        breakers::ALL,
+        counts::ALL,
+        dead_letters::ALL,
+        dedup::ALL,
+        events::ALL,
+        facts::ALL,
+        keys::ALL,
+        messages::ALL,
+        meta::ALL,
+        outbox::ALL,
+        rollups::ALL,
+        run_lists::ALL,
+        runs::ALL,
+        &runs::DELETE_BELONGINGS,
+        schedules::ALL,
+        signals::ALL,
+        step_logs::ALL,
+        tasks::ALL,
+        timers::ALL,
+        transaction::ALL,
+        updates::ALL,
+        workers::ALL,
+    ]
+    .concat()
+}
+
+fn every_list() -> [String; 6] {
+    let runs = [
+        run_lists::STATUS_IN,
+        run_lists::OF_TYPE,
+        run_lists::OF_BUSINESS_ID,
+        run_lists::OF_PARENT,
+        run_lists::CREATED_FROM,
+        run_lists::CREATED_UNTIL,
+        run_lists::BLOCKED,
+        run_lists::BEFORE,
+        run_lists::WITH_ATTRIBUTE,
+    ]
+    .concat();
+    let letters = [
+        dead_letters::OF_RUN_ID,
+        dead_letters::OF_TYPE,
+        dead_letters::IN_STATE,
+        dead_letters::DEAD_BEFORE,
+        dead_letters::PAGE,
+    ]
+    .concat();
+    let tasks = [
+        tasks::OF_RUN_ID,
+        tasks::OF_TYPE,
+        tasks::IN_STATUS,
+        tasks::PAGE,
+    ]
+    .concat();
+    let workers = [
+        workers::IN_GROUP,
+        workers::IN_STATUS,
+        workers::HEARD_SINCE,
+        workers::ORDER,
+    ]
+    .concat();
+    [
+        format!("{}{runs}{}", run_lists::LIST, run_lists::PAGE),
+        format!("{}{runs}", run_lists::COUNT),
+        format!("{}{letters}", dead_letters::LIST),
+        format!("{}{letters}", dead_letters::PURGEABLE),
+        format!("{}{tasks}", super::tasks::LIST),
+        format!("{}{workers}", super::workers::LIST),
+    ]
+}
+
+/// The plan of a statement, one step a line.
+fn plan(conn: &Connection, sql: &str) -> String {
+    let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let binds = vec![1_i64; statement.parameter_count()];
+    let steps = statement
+        .query_map(rusqlite::params_from_iter(binds), |row| {
+            row.get::<_, String>(3)
+        })
+        .unwrap();
+    steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+}
+
+/// Rows that make the planner's statistics, if it had any, point away from the index.
+fn fill(conn: &Connection, tasks: i64) {
+    conn.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) \
+         INSERT INTO durable_task_queue (partition_key, workflow_id, id, activity_id, activity_type, \
+         options, priority, sequential, status, line, epoch, scheduled_at, visible_at, attempt, \
+         deliveries, attempts, requeue_count) \
+         SELECT 0, randomblob(16), randomblob(16), 'a', 't', '{}', i % 10, 0, \
+         CASE i % 3 WHEN 0 THEN 'pending' ELSE 'claimed' END, i, 0, i, i, 0, 0, '[]', 0 \
+         FROM n WHERE ?1 > 0",
+        [tasks],
+    )
+    .unwrap();
+}
+
+#[test]
+fn every_statement_fits_the_schema() {
+    let conn = migrated();
+    for sql in every_statement() {
+        if let Err(error) = conn.prepare(sql) {
+            // Savepoints are not there to be released outside of a transaction; all else must prepare.
+            panic!("{sql}\n{error}");
+        }
+    }
+    for sql in every_list() {
+        conn.prepare(&sql).unwrap();
+    }
+}
+
+#[test]
+fn the_claim_reads_its_index_in_order_whatever_the_size() {
+    for size in [0, 10, 100_000] {
+        let conn = migrated();
+        fill(&conn, size);
+        conn.execute_batch("ANALYZE").unwrap();
+        let found = plan(&conn, tasks::CLAIMABLE);
+        assert!(
+            found.contains("USING COVERING INDEX idx_durable_task_queue_pending (partition_key=? AND activity_type=?)"),
+            "{size} tasks: {found}"
+        );
+        assert!(!found.contains("TEMP B-TREE"), "{size} tasks: {found}");
+    }
+}
+
+#[test]
+fn what_runs_all_the_time_searches_by_its_index_and_sorts_nothing() {
+    let conn = migrated();
+    let expected = [
+        (runs::READY, "idx_durable_workflow_instances_ready"),
+        (runs::DUE, "idx_durable_workflow_instances_deadline"),
+        (runs::NEXT_DUE, "idx_durable_workflow_instances_deadline"),
+        (tasks::DUE, "idx_durable_task_queue_timeout"),
+        (tasks::NEXT_DUE, "idx_durable_task_queue_timeout"),
+        (tasks::EXPIRED, "idx_durable_task_queue_claimed"),
+        (tasks::LINE_HEAD, "idx_durable_task_queue_line"),
+        (timers::DUE, "idx_durable_timers_due"),
+        (timers::NEXT_DUE, "idx_durable_timers_due"),
+        (outbox::DUE, "idx_durable_outbox_due"),
+        (runs::OPEN_CHILDREN, "idx_durable_workflow_instances_parent"),
+        (keys::OLD_TOMBSTONES, "idx_durable_keys_tombstones"),
+        (schedules::DUE, "idx_durable_schedules_due"),
+        (signals::MARK, "idx_durable_signals_pending"),
+        (events::AFTER, "PRIMARY KEY"),
+        (facts::OF_RUN, "PRIMARY KEY"),
+        (messages::PICK, "PRIMARY KEY"),
+    ];
+    for (sql, index) in expected {
+        let found = plan(&conn, sql);
+        assert!(
+            found.starts_with("SEARCH") && found.contains(index),
+            "{sql}\n{found}"
+        );
+        assert!(!found.contains("TEMP B-TREE"), "{sql}\n{found}");
+    }
+}
+
+#[test]
+fn no_statement_reads_a_run_table_from_end_to_end_without_being_a_list() {
+    let conn = migrated();
+    let lists = [
+        run_lists::ALL,
+        counts::ALL,
+        &[tasks::LIST, keys::LIST, runs::DISOWN],
+    ]
+    .concat();
+    let single = [
+        runs::ALL,
+        tasks::ALL,
+        events::ALL,
+        facts::ALL,
+        signals::ALL,
+        messages::ALL,
+    ]
+    .concat();
+    for sql in single.into_iter().filter(|sql| !lists.contains(sql)) {
+        let found = plan(&conn, sql);
+        assert!(!found.contains("SCAN durable_"), "{sql}\n{found}");
+    }
+}

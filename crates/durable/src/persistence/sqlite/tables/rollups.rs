@@ -1,0 +1,44 @@
+//! Totals by hour.
+
+use durable_core::Timestamp;
+use rusqlite::params;
+
+use crate::persistence::StoreResult;
+use crate::persistence::model::{RollupKind, RollupOutcome, RollupRecord};
+use crate::persistence::sqlite::db::Db;
+use crate::persistence::sqlite::sql::rollups as sql;
+use crate::persistence::sqlite::value::{At, Until};
+
+pub(crate) fn add(db: Db<'_>, rollup: &RollupRecord) -> StoreResult<()> {
+    db.run(
+        sql::ADD,
+        params![
+            At(rollup.hour),
+            rollup.kind.as_str(),
+            rollup.name,
+            rollup.outcome.as_str(),
+            rollup.duration_exp,
+            rollup.count,
+            rollup.total_ms,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Totals since then, in order.
+pub(crate) fn since(db: Db<'_>, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
+    let mut totals = db.all(sql::SINCE, [Until(from)], |row| {
+        Ok(RollupRecord {
+            hour: row.at()?,
+            kind: row.name(RollupKind::parse)?,
+            name: row.text()?,
+            outcome: row.name(RollupOutcome::parse)?,
+            duration_exp: row.int()?,
+            count: row.int()?,
+            total_ms: row.int()?,
+        })
+    })?;
+    // The order of outcomes is not that of their names.
+    totals.sort_unstable();
+    Ok(totals)
+}

@@ -1,0 +1,193 @@
+//! The task queue.
+
+use durable_core::Timestamp;
+use rusqlite::params;
+use uuid::Uuid;
+
+use crate::persistence::StoreResult;
+use crate::persistence::model::{Page, TaskFilter, TaskRecord, TaskStatus};
+use crate::persistence::sqlite::cells::Cells;
+use crate::persistence::sqlite::db::{Db, Filtered};
+use crate::persistence::sqlite::sql::tasks as sql;
+use crate::persistence::sqlite::value::{At, Body, Id, Json, rows};
+
+pub(crate) fn insert(db: Db<'_>, task: &TaskRecord) -> StoreResult<()> {
+    let trace = task.trace.as_ref();
+    db.run(
+        sql::INSERT,
+        params![
+            Id(task.id),
+            Id(task.run_id),
+            task.activity_id,
+            task.activity_type,
+            Body(&task.input),
+            Json(&task.options),
+            task.status.as_str(),
+            task.line,
+            task.epoch,
+            At(task.scheduled_at),
+            At(task.visible_at),
+            task.attempt,
+            task.deliveries,
+            task.claimed_by,
+            task.claimed_at.map(At),
+            task.token.map(Id),
+            task.lease_expires_at.map(At),
+            task.heartbeat_at.map(At),
+            Body(&task.heartbeat_details),
+            task.close_deadline.map(At),
+            Json(&task.attempts),
+            task.requeue_count,
+            trace.map(|trace| &trace.trace_id),
+            trace.map(|trace| &trace.span_id),
+            trace.map(|trace| trace.trace_flags),
+            db.shard(task.run_id),
+            task.options.priority,
+            task.options.sequential,
+            task.timeout_at().map(At),
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn update(db: Db<'_>, task: &TaskRecord) -> StoreResult<()> {
+    db.run(
+        sql::UPDATE,
+        params![
+            db.shard(task.run_id),
+            Id(task.run_id),
+            Id(task.id),
+            task.status.as_str(),
+            At(task.visible_at),
+            task.attempt,
+            task.deliveries,
+            task.claimed_by,
+            task.claimed_at.map(At),
+            task.token.map(Id),
+            task.lease_expires_at.map(At),
+            task.heartbeat_at.map(At),
+            Body(&task.heartbeat_details),
+            task.close_deadline.map(At),
+            Json(&task.attempts),
+            task.requeue_count,
+            task.timeout_at().map(At),
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn get(db: Db<'_>, run_id: Uuid, id: Uuid) -> StoreResult<Option<TaskRecord>> {
+    db.first(
+        sql::GET,
+        params![db.shard(run_id), Id(run_id), Id(id)],
+        record,
+    )
+}
+
+pub(crate) fn of_run(db: Db<'_>, run_id: Uuid) -> StoreResult<Vec<TaskRecord>> {
+    db.all(sql::OF_RUN, params![db.shard(run_id), Id(run_id)], record)
+}
+
+pub(crate) fn delete(db: Db<'_>, run_id: Uuid, id: Uuid) -> StoreResult<()> {
+    db.run(sql::DELETE, params![db.shard(run_id), Id(run_id), Id(id)])?;
+    Ok(())
+}
+
+pub(crate) fn delete_of_run(db: Db<'_>, run_id: Uuid) -> StoreResult<()> {
+    db.run(sql::DELETE_OF_RUN, params![db.shard(run_id), Id(run_id)])?;
+    Ok(())
+}
+
+/// Moves a run's line up: its head, if it was in line, waits for its time or for a claim.
+pub(crate) fn release_line(db: Db<'_>, run_id: Uuid, now: Timestamp) -> StoreResult<()> {
+    let head = db.first(
+        sql::LINE_HEAD,
+        params![db.shard(run_id), Id(run_id)],
+        record,
+    )?;
+    let Some(mut head) = head.filter(|task| task.status == TaskStatus::InLine) else {
+        return Ok(());
+    };
+    if head.visible_at > now {
+        head.status = TaskStatus::Delayed;
+    } else {
+        head.status = TaskStatus::Pending;
+        head.visible_at = now;
+    }
+    update(db, &head)
+}
+
+pub(crate) fn due(
+    db: Db<'_>,
+    shard: i32,
+    now: Timestamp,
+    max: usize,
+) -> StoreResult<Vec<(Uuid, Uuid)>> {
+    db.all(sql::DUE, params![shard, At(now), rows(max)], run_and_id)
+}
+
+pub(crate) fn next_due(db: Db<'_>, shard: i32) -> StoreResult<Option<Timestamp>> {
+    db.one(sql::NEXT_DUE, [shard], |row| row.at_opt())
+}
+
+pub(crate) fn expired(
+    db: Db<'_>,
+    shard: i32,
+    now: Timestamp,
+    max: usize,
+) -> StoreResult<Vec<(Uuid, Uuid)>> {
+    db.all(sql::EXPIRED, params![shard, At(now), rows(max)], run_and_id)
+}
+
+/// All leased tasks of a shard.
+pub(crate) fn claimed(db: Db<'_>, shard: i32) -> StoreResult<Vec<TaskRecord>> {
+    db.all(sql::CLAIMED, [shard], record)
+}
+
+pub(crate) fn list(db: Db<'_>, filter: &TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+    let mut query = Filtered::new(sql::LIST);
+    if let Some(run_id) = filter.run_id {
+        query.text(sql::OF_RUN_ID);
+        query.bind(db.shard(run_id));
+        query.bind(Id(run_id));
+    }
+    query.and(sql::OF_TYPE, filter.activity_type.as_ref());
+    query.and(sql::IN_STATUS, filter.status.map(TaskStatus::as_str));
+    query.text(sql::PAGE);
+    query.bind(rows(page.rows()));
+    query.bind(rows(page.offset));
+    query.all(db, record)
+}
+
+fn run_and_id(row: &mut Cells<'_, '_>) -> StoreResult<(Uuid, Uuid)> {
+    Ok((row.id()?, row.id()?))
+}
+
+/// Reads the columns of `task_columns!`.
+fn record(row: &mut Cells<'_, '_>) -> StoreResult<TaskRecord> {
+    Ok(TaskRecord {
+        id: row.id()?,
+        run_id: row.id()?,
+        activity_id: row.text()?,
+        activity_type: row.text()?,
+        input: row.body()?,
+        options: row.json()?,
+        status: row.name(TaskStatus::parse)?,
+        line: row.int()?,
+        epoch: row.int()?,
+        scheduled_at: row.at()?,
+        visible_at: row.at()?,
+        attempt: row.int()?,
+        deliveries: row.int()?,
+        claimed_by: row.text_opt()?,
+        claimed_at: row.at_opt()?,
+        token: row.id_opt()?,
+        lease_expires_at: row.at_opt()?,
+        heartbeat_at: row.at_opt()?,
+        heartbeat_details: row.body()?,
+        close_deadline: row.at_opt()?,
+        attempts: row.json()?,
+        requeue_count: row.int()?,
+        trace: row.trace()?,
+    })
+}

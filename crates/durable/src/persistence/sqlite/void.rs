@@ -1,0 +1,39 @@
+//! Ends the leases and ownerships of a process that is gone.
+//!
+//! The process lock says that it is: nobody else has the file, so whoever held a lease cannot answer any more.
+
+use durable_core::Timestamp;
+
+use super::db::Db;
+use super::tables::{outbox, runs, tasks};
+use crate::persistence::StoreResult;
+use crate::persistence::limits::DELIVERIES_MAX;
+use crate::persistence::model::{TaskRecord, TaskStatus};
+
+pub(super) fn void_leases(db: Db<'_>, now: Timestamp) -> StoreResult<()> {
+    for shard in db.shards.from(0) {
+        for mut task in tasks::claimed(db, shard)? {
+            take_back(&mut task, now);
+            tasks::update(db, &task)?;
+        }
+        outbox::void(db, shard, now)?;
+    }
+    runs::disown(db)
+}
+
+/// The task may be claimed now and the attempt does not count; the delivery does. One that was handed out too often
+/// keeps its claim with its lease run out, so that the reaper ends it: it may be what killed the process.
+fn take_back(task: &mut TaskRecord, now: Timestamp) {
+    if task.deliveries >= DELIVERIES_MAX {
+        task.lease_expires_at = Some(now);
+        return;
+    }
+    task.status = TaskStatus::Pending;
+    task.visible_at = now;
+    task.attempt = task.attempt.saturating_sub(1);
+    task.claimed_by = None;
+    task.claimed_at = None;
+    task.token = None;
+    task.lease_expires_at = None;
+    task.heartbeat_at = None;
+}

@@ -1,0 +1,923 @@
+//! What operators read: filters, pages, counts, attributes, log lines, totals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use durable_core::{AttributeValue, Failure, RetryPolicy, Timestamp};
+use everruns_durable::persistence::model::{
+    Attributes, BlockRun, ClosePolicy, DlqFilter, FinishOutcome, LogLevel, NewOutboxEvent,
+    NewStepLog, NewTask, Page, RollupKind, RollupOutcome, RollupRecord, RunDump, RunFilter,
+    StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskLease, TaskOutcome, TaskResult,
+    TaskStatus, WorkerFilter, WorkflowStatus,
+};
+use uuid::Uuid;
+
+use super::claims;
+use crate::World;
+use crate::world::{ACTIVITY, WORKFLOW, json, one};
+
+claims! { "lists":
+    runs_are_listed_newest_first_in_pages,
+    continuing_after_a_run_visits_every_run_once,
+    a_page_has_at_least_one_and_at_most_a_thousand_rows,
+    every_filter_of_runs_alone_finds_what_it_says,
+    filters_of_runs_combined_find_what_all_of_them_say,
+    the_count_of_runs_is_the_length_of_their_list,
+    attribute_filters_compare_type_and_value,
+    attributes_are_kept_exactly,
+    turns_set_replace_and_remove_attributes,
+    names_in_filters_are_compared_exactly,
+    texts_that_look_like_sql_are_just_text_in_run_filters,
+    texts_that_look_like_sql_are_just_text_in_all_other_ids,
+    tasks_are_listed_in_queue_order_by_every_filter,
+    log_lines_are_written_only_with_an_accepted_result,
+    log_lines_are_listed_by_id_in_pages,
+    a_log_line_id_used_twice_is_one_line,
+    what_does_not_exist_reads_as_nothing,
+    counts_are_what_the_store_holds,
+    totals_count_by_hour_type_outcome_and_power_of_two,
+    totals_equal_a_recomputation_from_the_runs,
+    totals_count_every_end_of_an_activity_once,
+    totals_are_read_from_an_hour_on,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn list(w: &World, filter: RunFilter, limit: usize, offset: usize) -> Vec<Uuid> {
+    let runs = w.store.list_runs(filter, Page { limit, offset }).await;
+    let runs = runs.expect("list_runs");
+    runs.into_iter().map(|run| run.id).collect()
+}
+
+async fn all(w: &World, filter: &RunFilter) -> Vec<Uuid> {
+    list(w, filter.clone(), 1000, 0).await
+}
+
+async fn start_many(w: &World, count: usize) -> Vec<Uuid> {
+    let starts: Vec<StartRun> = (0..count).map(|_| w.new_start()).collect();
+    let ids = starts.iter().map(|start| start.run_id).collect();
+    let started = w.store.start_runs(starts, w.now()).await;
+    assert_eq!(started.expect("start_runs").len(), count);
+    ids
+}
+
+async fn runs_are_listed_newest_first_in_pages(w: &World) {
+    let mut ids = start_many(w, 25).await;
+    ids.reverse();
+    let filter = RunFilter::default;
+    assert_eq!(all(w, &filter()).await, ids);
+    assert_eq!(list(w, filter(), 10, 0).await, ids[..10]);
+    assert_eq!(list(w, filter(), 10, 10).await, ids[10..20]);
+    assert_eq!(list(w, filter(), 10, 20).await, ids[20..]);
+    assert_eq!(list(w, filter(), 10, 25).await, Vec::<Uuid>::new());
+    let runs = w.store.list_runs(filter(), Page::default()).await;
+    let newest = runs.expect("list_runs").remove(0);
+    assert_eq!(newest, w.run(ids[0]).await, "the whole record");
+}
+
+async fn continuing_after_a_run_visits_every_run_once(w: &World) {
+    let mut ids = start_many(w, 25).await;
+    ids.reverse();
+    let mut seen: Vec<Uuid> = Vec::new();
+    loop {
+        let filter = RunFilter {
+            before: seen.last().copied(),
+            ..RunFilter::default()
+        };
+        let page = list(w, filter, 4, 0).await;
+        if page.is_empty() {
+            break;
+        }
+        seen.extend(page);
+        start_many(w, 1).await;
+    }
+    assert_eq!(seen, ids, "runs started meanwhile do not shift the pages");
+}
+
+async fn a_page_has_at_least_one_and_at_most_a_thousand_rows(w: &World) {
+    let ids = start_many(w, 1001).await;
+    assert_eq!(list(w, RunFilter::default(), 0, 0).await.len(), 1);
+    assert_eq!(
+        list(w, RunFilter::default(), usize::MAX, 0).await.len(),
+        1000
+    );
+    assert_eq!(list(w, RunFilter::default(), 5000, 1000).await, ids[..1]);
+    let count = w.store.count_runs(RunFilter::default()).await;
+    assert_eq!(count.expect("count_runs"), 1001, "a count has no page");
+}
+
+/// Runs of every status, two types, with and without parent, business id, attributes, blockage.
+async fn many_kinds_of_runs(w: &World) -> Vec<RunDump> {
+    let parent = w.start().await;
+    for i in 0..24_u32 {
+        let mut start = w.new_start();
+        if i % 3 == 0 {
+            start.workflow_type = "other".into();
+        }
+        if i % 4 < 2 {
+            start.business_id = Some(format!("order-{}", i % 4));
+        }
+        if i % 2 == 0 {
+            let tag = AttributeValue::Int(i64::from(i % 4));
+            start.attributes.insert("tag".into(), tag);
+        }
+        let run_id = start.run_id;
+        if i % 5 == 4 {
+            let mut child = w.new_child(&format!("c{i}"), ClosePolicy::Cancel);
+            child.start = start;
+            w.ask_for_child(parent, child).await;
+            w.relay().await;
+        } else {
+            w.start_one(start).await;
+        }
+        bring_to_status(w, run_id, i).await;
+        w.advance(SECOND);
+    }
+    w.settle().await;
+    w.everything().await.runs
+}
+
+async fn bring_to_status(w: &World, run_id: Uuid, i: u32) {
+    let turn = w.turn(run_id).await;
+    match i % 7 {
+        0 | 1 => {}
+        2 => drop(w.committed(turn).await),
+        3 => drop(w.committed(World::completing(turn)).await),
+        4 => drop(
+            w.committed(World::failing(turn, Failure::new("Boom", "")))
+                .await,
+        ),
+        5 => drop(w.committed(World::cancelling(turn)).await),
+        _ => {
+            let block = BlockRun {
+                run_id,
+                expected_sequence: 0,
+                build: "build-1".into(),
+                reason: "diverged".into(),
+            };
+            assert!(one(w.store.block_runs(vec![block], w.now()).await));
+        }
+    }
+}
+
+/// The filter, restated over what the store says it holds.
+fn passes(filter: &RunFilter, all: &RunDump) -> bool {
+    let run = &all.run;
+    let is = |wanted: &Option<String>, found: Option<&String>| {
+        wanted.is_none() || wanted.as_ref() == found
+    };
+    (filter.statuses.is_empty() || filter.statuses.contains(&run.status))
+        && is(&filter.workflow_type, Some(&run.workflow_type))
+        && is(&filter.business_id, run.business_id.as_ref())
+        && filter
+            .attributes
+            .iter()
+            .all(|(name, value)| all.attributes.get(name) == Some(value))
+        && filter
+            .parent
+            .is_none_or(|id| run.parent.as_ref().is_some_and(|p| p.run_id == id))
+        && filter.created_from.is_none_or(|from| run.created_at >= from)
+        && filter.created_until.is_none_or(|until| run.created_at < until)
+        && (!filter.blocked || run.blocked.is_some())
+        && filter.before.is_none_or(|before| run.id < before)
+}
+
+/// One filter for each field, and what each changes.
+fn single_filters(runs: &[RunDump]) -> Vec<(&'static str, RunFilter)> {
+    let none = RunFilter::default;
+    let middle = &runs[runs.len() / 2].run;
+    let tag = Attributes::from([("tag".to_owned(), AttributeValue::Int(2))]);
+    let mut filters = vec![
+        ("type", {
+            let workflow_type = Some("other".into());
+            RunFilter { workflow_type, ..none() }
+        }),
+        ("business id", {
+            let business_id = Some("order-1".into());
+            RunFilter { business_id, ..none() }
+        }),
+        ("attributes", RunFilter { attributes: tag, ..none() }),
+        ("parent", RunFilter { parent: Some(runs[0].run.id), ..none() }),
+        ("from", {
+            let created_from = Some(middle.created_at);
+            RunFilter { created_from, ..none() }
+        }),
+        ("until", {
+            let created_until = Some(middle.created_at);
+            RunFilter { created_until, ..none() }
+        }),
+        ("blocked", RunFilter { blocked: true, ..none() }),
+        ("before", RunFilter { before: Some(middle.id), ..none() }),
+        ("two statuses", {
+            let statuses = vec![WorkflowStatus::Pending, WorkflowStatus::Failed];
+            RunFilter { statuses, ..none() }
+        }),
+    ];
+    for status in WorkflowStatus::ALL {
+        let statuses = vec![status];
+        filters.push((status.as_str(), RunFilter { statuses, ..none() }));
+    }
+    filters
+}
+
+fn expected(runs: &[RunDump], filter: &RunFilter) -> Vec<Uuid> {
+    let found = runs.iter().rev().filter(|run| passes(filter, run));
+    found.map(|run| run.run.id).collect()
+}
+
+async fn every_filter_of_runs_alone_finds_what_it_says(w: &World) {
+    let runs = many_kinds_of_runs(w).await;
+    for (name, filter) in single_filters(&runs) {
+        let expected = expected(&runs, &filter);
+        assert!(
+            !expected.is_empty() && expected.len() < runs.len(),
+            "{name} tells runs apart"
+        );
+        assert_eq!(all(w, &filter).await, expected, "{name}");
+    }
+}
+
+/// Both filters in one, where they are about different fields.
+fn both(a: &RunFilter, b: &RunFilter) -> RunFilter {
+    RunFilter {
+        statuses: [a.statuses.clone(), b.statuses.clone()].concat(),
+        workflow_type: a.workflow_type.clone().or(b.workflow_type.clone()),
+        business_id: a.business_id.clone().or(b.business_id.clone()),
+        attributes: a
+            .attributes
+            .clone()
+            .into_iter()
+            .chain(b.attributes.clone())
+            .collect(),
+        parent: a.parent.or(b.parent),
+        created_from: a.created_from.or(b.created_from),
+        created_until: a.created_until.or(b.created_until),
+        blocked: a.blocked || b.blocked,
+        before: a.before.or(b.before),
+    }
+}
+
+async fn filters_of_runs_combined_find_what_all_of_them_say(w: &World) {
+    let runs = many_kinds_of_runs(w).await;
+    let filters = single_filters(&runs);
+    let mut found = 0;
+    for (first, a) in &filters {
+        for (second, b) in &filters {
+            let filter = both(a, b);
+            let expected = expected(&runs, &filter);
+            found += expected.len();
+            assert_eq!(all(w, &filter).await, expected, "{first} and {second}");
+        }
+    }
+    assert!(found > 100, "combinations find something");
+    let everything = filters
+        .iter()
+        .fold(RunFilter::default(), |sum, (_, filter)| both(&sum, filter));
+    assert_eq!(all(w, &everything).await, expected(&runs, &everything));
+}
+
+async fn the_count_of_runs_is_the_length_of_their_list(w: &World) {
+    let runs = many_kinds_of_runs(w).await;
+    for (name, filter) in single_filters(&runs) {
+        let listed = all(w, &filter).await.len() as u64;
+        let count = w.store.count_runs(filter).await;
+        assert_eq!(count.expect("count_runs"), listed, "{name}");
+    }
+}
+
+async fn start_tagged(w: &World, value: AttributeValue) -> Uuid {
+    let mut start = w.new_start();
+    start.attributes.insert("tag".into(), value);
+    w.start_one(start).await
+}
+
+fn kinds_of_values() -> Vec<AttributeValue> {
+    let instant = Timestamp::from_microsecond(1_800_000_000_123_456).expect("an instant");
+    vec![
+        AttributeValue::Text("1".into()),
+        AttributeValue::Int(1),
+        AttributeValue::Double(1.0),
+        AttributeValue::Bool(true),
+        AttributeValue::Text("true".into()),
+        AttributeValue::Text(String::new()),
+        AttributeValue::Text(instant.to_string()),
+        AttributeValue::Time(instant),
+        AttributeValue::Int(instant.as_microsecond()),
+        AttributeValue::Int(0),
+        AttributeValue::Bool(false),
+        AttributeValue::Int(9_007_199_254_740_993),
+        AttributeValue::Double(9_007_199_254_740_992.0),
+        AttributeValue::Int(i64::MIN),
+        AttributeValue::Int(i64::MAX),
+        AttributeValue::Double(1e-300),
+        AttributeValue::Double(f64::MAX),
+        AttributeValue::Double(0.1),
+        AttributeValue::Text("ä".into()),
+        AttributeValue::Text("a\u{308}".into()),
+        AttributeValue::Text(" x ".into()),
+        AttributeValue::Text("x".into()),
+        AttributeValue::Text("X".into()),
+        AttributeValue::Text("%".into()),
+        AttributeValue::Text("é".repeat(512)),
+        AttributeValue::Time(Timestamp::UNIX_EPOCH),
+    ]
+}
+
+async fn attribute_filters_compare_type_and_value(w: &World) {
+    let mut runs = Vec::new();
+    for value in kinds_of_values() {
+        runs.push((value.clone(), start_tagged(w, value).await));
+    }
+    for (value, run_id) in runs {
+        let filter = RunFilter {
+            attributes: Attributes::from([("tag".to_owned(), value.clone())]),
+            ..RunFilter::default()
+        };
+        assert_eq!(all(w, &filter).await, [run_id], "{value:?}");
+        let other_name = RunFilter {
+            attributes: Attributes::from([("Tag".to_owned(), value)]),
+            ..RunFilter::default()
+        };
+        assert_eq!(all(w, &other_name).await, Vec::<Uuid>::new());
+    }
+}
+
+async fn attributes_are_kept_exactly(w: &World) {
+    let mut start = w.new_start();
+    for (i, value) in kinds_of_values().into_iter().enumerate() {
+        start.attributes.insert(format!("attribute {i}"), value);
+    }
+    let expected = start.attributes.clone();
+    let run_id = w.start_one(start).await;
+    let kept = w.store.get_attributes(run_id).await;
+    assert_eq!(kept.expect("get_attributes"), expected);
+    assert_eq!(w.dump(run_id).await.attributes, expected);
+}
+
+async fn turns_set_replace_and_remove_attributes(w: &World) {
+    let text = |text: &str| AttributeValue::Text(text.into());
+    let mut start = w.new_start();
+    for name in ["kept", "replaced", "removed"] {
+        start.attributes.insert(name.into(), text("old"));
+    }
+    let run_id = w.start_one(start).await;
+    let mut turn = w.turn(run_id).await;
+    turn.attributes = BTreeMap::from([
+        ("replaced".into(), Some(AttributeValue::Int(1))),
+        ("removed".into(), None),
+        ("never there".into(), None),
+        ("set".into(), Some(text("new"))),
+    ]);
+    w.committed(turn).await;
+    let expected = Attributes::from([
+        ("kept".into(), text("old")),
+        ("replaced".into(), AttributeValue::Int(1)),
+        ("set".into(), text("new")),
+    ]);
+    let kept = w.store.get_attributes(run_id).await;
+    assert_eq!(kept.expect("get_attributes"), expected);
+    for (name, value, found) in [
+        ("replaced", text("old"), 0),
+        ("replaced", AttributeValue::Int(1), 1),
+        ("removed", text("old"), 0),
+    ] {
+        let filter = RunFilter {
+            attributes: Attributes::from([(name.to_owned(), value)]),
+            ..RunFilter::default()
+        };
+        assert_eq!(all(w, &filter).await.len(), found, "{name}");
+    }
+    let mut refused = w.turn(run_id).await;
+    refused.expected_sequence = 7;
+    refused.attributes = BTreeMap::from([("kept".into(), None)]);
+    w.rejected(refused).await;
+    assert_eq!(w.dump(run_id).await.attributes, expected);
+}
+
+async fn names_in_filters_are_compared_exactly(w: &World) {
+    let mut runs = BTreeMap::new();
+    for name in ["Order", "order", "order ", "ordér", "orde_", "%", "_____"] {
+        let mut start = w.new_start();
+        start.workflow_type = name.into();
+        start.business_id = Some(name.into());
+        runs.insert(name, w.start_one(start).await);
+    }
+    for (name, run_id) in runs {
+        let by_type = RunFilter {
+            workflow_type: Some(name.into()),
+            ..RunFilter::default()
+        };
+        let by_business_id = RunFilter {
+            business_id: Some(name.into()),
+            ..RunFilter::default()
+        };
+        assert_eq!(all(w, &by_type).await, [run_id], "{name:?}");
+        assert_eq!(all(w, &by_business_id).await, [run_id], "{name:?}");
+    }
+}
+
+const HOSTILE: [&str; 10] = [
+    "' OR '1'='1",
+    "'; DROP TABLE durable_runs; --",
+    "\" OR \"\"=\"",
+    "x') UNION SELECT * FROM durable_runs --",
+    "\\'; SELECT pg_sleep(10); --",
+    "$1",
+    "?1 OR 1=1",
+    "%' OR status LIKE '%",
+    "{\"$ne\":null}",
+    "$$;COMMIT;--\r\n/*",
+];
+
+async fn texts_that_look_like_sql_are_just_text_in_run_filters(w: &World) {
+    let innocent = w.start().await;
+    for text in HOSTILE {
+        let value = AttributeValue::Text(text.into());
+        let attributes = Attributes::from([(text.to_owned(), value)]);
+        let filters = [
+            RunFilter {
+                workflow_type: Some(text.into()),
+                ..RunFilter::default()
+            },
+            RunFilter {
+                business_id: Some(text.into()),
+                ..RunFilter::default()
+            },
+            RunFilter {
+                attributes: attributes.clone(),
+                ..RunFilter::default()
+            },
+        ];
+        for filter in &filters {
+            assert_eq!(all(w, filter).await, Vec::<Uuid>::new(), "{text}");
+        }
+        let mut start = w.new_start();
+        start.workflow_type = text.into();
+        start.version = text.into();
+        start.business_id = Some(text.into());
+        start.idempotency_key = Some(text.into());
+        start.attributes = attributes;
+        let run_id = w.start_one(start.clone()).await;
+        for filter in &filters {
+            assert_eq!(all(w, filter).await, [run_id], "{text}");
+            let count = w.store.count_runs(filter.clone()).await;
+            assert_eq!(count.expect("count_runs"), 1);
+        }
+        let run = w.run(run_id).await;
+        assert_eq!((&run.workflow_type, &run.version), (&start.workflow_type, &start.version));
+        assert_eq!((run.business_id, run.idempotency_key), (start.business_id, start.idempotency_key));
+    }
+    assert_eq!(w.run(innocent).await.status, WorkflowStatus::Pending);
+    assert_eq!(w.everything().await.runs.len(), HOSTILE.len() + 1);
+}
+
+/// A run that used the text as every id it can.
+async fn run_full_of(w: &World, text: &str) -> Uuid {
+    let run_id = w.start().await;
+    w.signal(run_id, text).await;
+    let mut update = w.new_update(text);
+    update.name = text.into();
+    w.update(run_id, update).await;
+    let mut task = w.task(text);
+    task.activity_type = text.into();
+    task.options.retry_policy = RetryPolicy::never();
+    let mut turn = w.turn(run_id).await;
+    turn.tasks = vec![task];
+    turn.outbox = vec![NewOutboxEvent {
+        id: w.id(),
+        event_type: text.into(),
+        payload: json("1"),
+        idempotency_key: Some(text.into()),
+    }];
+    w.committed(turn).await;
+    w.set_timer(run_id, text, SECOND).await;
+    run_id
+}
+
+async fn texts_that_look_like_sql_are_just_text_in_all_other_ids(w: &World) {
+    for text in HOSTILE {
+        let run_id = run_full_of(w, text).await;
+        let tasks = TaskFilter {
+            activity_type: Some(text.into()),
+            ..TaskFilter::default()
+        };
+        let tasks = w.store.list_tasks(tasks, Page::default()).await;
+        assert_eq!(tasks.expect("list_tasks").len(), 1);
+        let mut claim = w.new_claim(10);
+        claim.activity_types = vec![text.into()];
+        claim.worker_id = text.into();
+        let claimed = w.store.claim_tasks(claim).await.expect("claim_tasks");
+        assert_eq!(claimed.len(), 1);
+        assert_eq!(claimed[0].activity_id, text);
+        w.fail(&claimed[0].lease).await;
+        let letters = DlqFilter {
+            activity_type: Some(text.into()),
+            ..DlqFilter::default()
+        };
+        let letters = w.store.list_dlq(letters, Page::default()).await;
+        let letters = letters.expect("list_dlq");
+        assert_eq!(letters.len(), 1);
+        assert_eq!(letters[0].error_history[0].worker_id, text);
+        let update = w.store.get_update(run_id, text).await;
+        assert_eq!(update.expect("get_update").expect("it exists").name, text);
+        let all = w.dump(run_id).await;
+        assert_eq!(all.timers[0].timer_id, text);
+        assert_eq!(all.signals[0].signal_type, text);
+        assert_eq!(all.outbox[0].idempotency_key.as_deref(), Some(text));
+        let put = w.store.put_once(text, json("1"), w.now()).await;
+        put.expect("put_once");
+        assert_eq!(w.store.get_breaker(text).await.expect("get_breaker"), None);
+        assert_eq!(w.store.get_schedule(text).await.expect("get"), None);
+        let workers = WorkerFilter {
+            worker_group: Some(text.into()),
+            ..WorkerFilter::default()
+        };
+        assert_eq!(w.store.list_workers(workers).await.expect("list"), []);
+        w.terminate(run_id, text).await;
+    }
+    assert_eq!(w.everything().await.dedup.len(), HOSTILE.len());
+}
+
+fn queued(w: &World, activity_id: &str, activity_type: &str, priority: i32) -> NewTask {
+    let mut task = w.parallel_task(activity_id);
+    task.activity_type = activity_type.into();
+    task.options.priority = priority;
+    task
+}
+
+async fn task_names(w: &World, filter: TaskFilter, page: Page) -> Vec<String> {
+    let tasks = w.store.list_tasks(filter, page).await.expect("list_tasks");
+    tasks.into_iter().map(|task| task.activity_id).collect()
+}
+
+async fn tasks_are_listed_in_queue_order_by_every_filter(w: &World) {
+    let first = w
+        .start_with_tasks(vec![
+            queued(w, "low", ACTIVITY, -1),
+            queued(w, "early", ACTIVITY, 0),
+            queued(w, "urgent", "other", 5),
+        ])
+        .await;
+    assert_eq!(w.claim_one().await.activity_id, "early");
+    w.advance(SECOND);
+    let mut delayed = queued(w, "delayed", ACTIVITY, 0);
+    delayed.delay = Some(SECOND);
+    let second = w
+        .start_with_tasks(vec![delayed, queued(w, "late", ACTIVITY, 0)])
+        .await;
+
+    let every = TaskFilter::default;
+    let page = Page::default();
+    let queue = ["urgent", "early", "late", "delayed", "low"];
+    assert_eq!(task_names(w, every(), page).await, queue);
+    let of_run = TaskFilter {
+        run_id: Some(second),
+        ..every()
+    };
+    assert_eq!(task_names(w, of_run, page).await, ["late", "delayed"]);
+    let of_type = TaskFilter {
+        activity_type: Some("other".into()),
+        ..every()
+    };
+    assert_eq!(task_names(w, of_type, page).await, ["urgent"]);
+    let of_status = TaskFilter {
+        status: Some(TaskStatus::Pending),
+        ..every()
+    };
+    let names = task_names(w, of_status.clone(), page).await;
+    assert_eq!(names, ["urgent", "late", "low"]);
+    let combined = TaskFilter {
+        run_id: Some(first),
+        activity_type: Some(ACTIVITY.into()),
+        ..of_status
+    };
+    assert_eq!(task_names(w, combined, page).await, ["low"]);
+    let middle = Page {
+        limit: 2,
+        offset: 1,
+    };
+    assert_eq!(task_names(w, every(), middle).await, ["early", "late"]);
+    let tasks = w.store.list_tasks(every(), page).await.expect("list_tasks");
+    assert_eq!(Some(&tasks[0]), w.queued(first, "urgent").await.as_ref());
+}
+
+fn log(w: &World, message: &str) -> NewStepLog {
+    NewStepLog {
+        id: w.id(),
+        activity_id: "a".into(),
+        attempt: 1,
+        level: LogLevel::Warn,
+        message: message.into(),
+        meta: json("{\"a\":1e400}"),
+    }
+}
+
+async fn finish_with_logs(w: &World, lease: &TaskLease, logs: Vec<NewStepLog>) -> FinishOutcome {
+    let result = TaskResult {
+        lease: lease.clone(),
+        outcome: TaskOutcome::Completed { result: json("2") },
+        jitter: 0.5,
+        step_logs: logs,
+    };
+    one(w.store.finish_tasks(vec![result], w.now()).await)
+}
+
+async fn logs(w: &World, run_id: Uuid, page: Page) -> Vec<StepLogRecord> {
+    let logs = w.store.list_step_logs(run_id, page).await;
+    logs.expect("list_step_logs")
+}
+
+async fn log_lines_are_written_only_with_an_accepted_result(w: &World) {
+    let run_id = w.start_with_tasks(vec![w.task("a")]).await;
+    let claimed = w.claim_one().await;
+    let mut stale = claimed.lease.clone();
+    stale.token = w.id();
+    let lost = finish_with_logs(w, &stale, vec![log(w, "stale")]).await;
+    assert_eq!(lost, FinishOutcome::LeaseLost);
+    assert_eq!(logs(w, run_id, Page::default()).await, []);
+    w.advance(SECOND);
+    let line = log(w, "done");
+    finish_with_logs(w, &claimed.lease, vec![line.clone()]).await;
+    let expected = StepLogRecord {
+        id: line.id,
+        run_id,
+        activity_id: line.activity_id,
+        attempt: 1,
+        level: LogLevel::Warn,
+        message: "done".into(),
+        meta: line.meta,
+        created_at: w.instant(),
+    };
+    assert_eq!(logs(w, run_id, Page::default()).await, [expected]);
+}
+
+async fn log_lines_are_listed_by_id_in_pages(w: &World) {
+    let run_id = w.start_with_tasks(vec![w.task("a")]).await;
+    let claimed = w.claim_one().await;
+    let mut lines: Vec<NewStepLog> = LogLevel::ALL
+        .into_iter()
+        .map(|level| {
+            let mut line = log(w, level.as_str());
+            line.level = level;
+            line
+        })
+        .collect();
+    lines.reverse();
+    finish_with_logs(w, &claimed.lease, lines[..2].to_vec()).await;
+    let mut turn = w.turn(run_id).await;
+    turn.step_logs = lines[2..].to_vec();
+    w.committed(turn).await;
+    let mut listed = Vec::new();
+    for offset in [0, 3] {
+        let page = Page { limit: 3, offset };
+        let page = logs(w, run_id, page).await;
+        listed.extend(page.into_iter().map(|line| line.level));
+    }
+    assert_eq!(listed, LogLevel::ALL);
+}
+
+async fn a_log_line_id_used_twice_is_one_line(w: &World) {
+    let run_id = w.start().await;
+    let first = log(w, "first");
+    for message in ["first", "second"] {
+        let mut turn = w.turn(run_id).await;
+        turn.step_logs = vec![NewStepLog {
+            message: message.into(),
+            ..first.clone()
+        }];
+        w.committed(turn).await;
+    }
+    let lines = logs(w, run_id, Page::default()).await;
+    assert_eq!((lines.len(), lines[0].message.as_str()), (1, "first"));
+}
+
+async fn what_does_not_exist_reads_as_nothing(w: &World) {
+    let nobody = w.id();
+    let store = &w.store;
+    assert_eq!(store.get_run(nobody).await.expect("get_run"), None);
+    let turns = store.load_turns(&[nobody]).await.expect("load_turns");
+    assert_eq!(turns, [None]);
+    let history = store.load_history(nobody, 0).await;
+    assert_eq!(history.expect("load_history"), None);
+    let attributes = store.get_attributes(nobody).await;
+    assert_eq!(attributes.expect("get_attributes"), Attributes::new());
+    assert_eq!(logs(w, nobody, Page::default()).await, []);
+    let update = store.get_update(nobody, "u").await;
+    assert_eq!(update.expect("get_update"), None);
+    assert_eq!(store.get_once("k").await.expect("get_once"), None);
+    assert_eq!(store.get_breaker("k").await.expect("get_breaker"), None);
+    assert_eq!(store.get_schedule("s").await.expect("get_schedule"), None);
+    let counts = store.counts().await.expect("counts");
+    assert_eq!(counts, StoreCounts::default());
+}
+
+async fn counts_are_what_the_store_holds(w: &World) {
+    let since = w.instant();
+    let busy = w
+        .start_with_tasks(vec![w.task("a"), w.task("b"), queued(w, "c", "other", 0)])
+        .await;
+    w.advance(SECOND);
+    let mut dying = w.parallel_task("a");
+    dying.options.retry_policy = RetryPolicy::never();
+    let done = w.start_with_tasks(vec![dying]).await;
+    let mut claim = w.new_claim(10);
+    claim.activity_types = vec![ACTIVITY.into()];
+    let claimed = w.store.claim_tasks(claim).await.expect("claim_tasks");
+    for task in claimed.iter().filter(|task| task.lease.run_id == done) {
+        w.fail(&task.lease).await;
+    }
+    let mut turn = World::completing(w.turn(done).await);
+    turn.outbox = vec![NewOutboxEvent {
+        id: w.id(),
+        event_type: "order.paid".into(),
+        payload: json("1"),
+        idempotency_key: None,
+    }];
+    w.committed(turn).await;
+    let pending = w.start().await;
+    bring_to_status(w, pending, 6).await;
+    w.ask_for_child(busy, w.new_child("child", ClosePolicy::Cancel))
+        .await;
+    let expected = StoreCounts {
+        runs: BTreeMap::from([
+            (WorkflowStatus::Pending, 1),
+            (WorkflowStatus::Running, 1),
+            (WorkflowStatus::Completed, 1),
+        ]),
+        tasks: BTreeMap::from([
+            (
+                ACTIVITY.to_owned(),
+                BTreeMap::from([(TaskStatus::Claimed, 1), (TaskStatus::InLine, 1)]),
+            ),
+            (
+                "other".to_owned(),
+                BTreeMap::from([(TaskStatus::Pending, 1)]),
+            ),
+        ]),
+        oldest_pending_at: Some(since),
+        dead_letters: 1,
+        messages: 1,
+        outbox_pending: 1,
+        blocked_runs: 1,
+    };
+    assert_eq!(w.store.counts().await.expect("counts"), expected);
+}
+
+async fn rollups(w: &World, from: Timestamp) -> Vec<RollupRecord> {
+    w.store.rollups(from).await.expect("rollups")
+}
+
+fn hour_of(instant: Timestamp) -> Timestamp {
+    let seconds = instant.as_second();
+    Timestamp::from_second(seconds - seconds.rem_euclid(3600)).expect("an hour")
+}
+
+async fn totals_count_by_hour_type_outcome_and_power_of_two(w: &World) {
+    for micros in [0, 999, 1_000, 1_999, 2_000, 3_999, 4_000, 1_023_999, 1_024_000] {
+        w.start_with_tasks(vec![w.parallel_task("a")]).await;
+        let claimed = w.claim_one().await;
+        w.advance(Duration::from_micros(micros));
+        w.succeed(&claimed.lease).await;
+    }
+    let hour = hour_of(w.instant());
+    let expected: Vec<RollupRecord> = [
+        (0, 2, 0),
+        (1, 2, 2),
+        (2, 2, 5),
+        (3, 1, 4),
+        (10, 1, 1023),
+        (11, 1, 1024),
+    ]
+    .map(|(duration_exp, count, total_ms)| RollupRecord {
+        hour,
+        kind: RollupKind::Activity,
+        name: ACTIVITY.into(),
+        outcome: RollupOutcome::Completed,
+        duration_exp,
+        count,
+        total_ms,
+    })
+    .to_vec();
+    assert_eq!(rollups(w, Timestamp::UNIX_EPOCH).await, expected);
+    assert_eq!(w.everything().await.rollups, expected);
+}
+
+fn exponent(millis: i64) -> i16 {
+    i16::try_from(64 - millis.leading_zeros()).expect("at most 64")
+}
+
+async fn totals_equal_a_recomputation_from_the_runs(w: &World) {
+    for i in 0..30_u32 {
+        let mut start = w.new_start();
+        if i % 2 == 0 {
+            start.workflow_type = "other".into();
+        }
+        let run_id = w.start_one(start).await;
+        w.advance(Duration::from_millis(u64::from(i * i * 500)));
+        match i % 4 {
+            3 => drop(w.terminate(run_id, "stop").await),
+            outcome => bring_to_status(w, run_id, 3 + outcome).await,
+        }
+    }
+    let mut totals: BTreeMap<_, (i64, i64)> = BTreeMap::new();
+    for RunDump { run, .. } in w.everything().await.runs {
+        let ended = run.completed_at.expect("all have ended");
+        let millis = (ended.as_microsecond() - run.created_at.as_microsecond()) / 1000;
+        let outcome = match run.status {
+            WorkflowStatus::Completed => RollupOutcome::Completed,
+            WorkflowStatus::Failed => RollupOutcome::Failed,
+            _ => RollupOutcome::Cancelled,
+        };
+        let key = (hour_of(ended), run.workflow_type, outcome, exponent(millis));
+        let total = totals.entry(key).or_default();
+        *total = (total.0 + 1, total.1 + millis);
+    }
+    assert!(totals.keys().any(|key| key.0 != hour_of(w.instant())));
+    let expected: Vec<RollupRecord> = totals
+        .into_iter()
+        .map(|(key, (count, total_ms))| RollupRecord {
+            hour: key.0,
+            kind: RollupKind::Workflow,
+            name: key.1,
+            outcome: key.2,
+            duration_exp: key.3,
+            count,
+            total_ms,
+        })
+        .collect();
+    assert_eq!(rollups(w, Timestamp::UNIX_EPOCH).await, expected);
+}
+
+async fn totals_count_every_end_of_an_activity_once(w: &World) {
+    use everruns_durable::persistence::model::{FinishedTask, TaskEnd};
+    let counted = async |outcome| -> i64 {
+        let totals = rollups(w, Timestamp::UNIX_EPOCH).await;
+        let of = totals
+            .iter()
+            .filter(|total| total.kind == RollupKind::Activity && total.outcome == outcome);
+        of.map(|total| total.count).sum()
+    };
+    let claimed = async || {
+        let run_id = w.start_with_tasks(vec![w.parallel_task("a")]).await;
+        (run_id, w.claim_one().await)
+    };
+    let (_, task) = claimed().await;
+    w.fail(&task.lease).await;
+    assert_eq!(counted(RollupOutcome::Failed).await, 0, "it is retried");
+    let (_, task) = claimed().await;
+    let failure = Failure::new("Boom", "").non_retryable();
+    w.report(&task.lease, TaskOutcome::Failed { failure }).await;
+    assert_eq!(counted(RollupOutcome::Failed).await, 1);
+    let (_, task) = claimed().await;
+    let reason = "given up".into();
+    w.report(&task.lease, TaskOutcome::Cancelled { reason })
+        .await;
+    assert_eq!(counted(RollupOutcome::Cancelled).await, 1);
+    for (end, outcome, count) in [
+        (TaskEnd::Completed, RollupOutcome::Completed, 1),
+        (TaskEnd::Cancelled, RollupOutcome::Cancelled, 2),
+        (
+            TaskEnd::Failed(Failure::new("Boom", "")),
+            RollupOutcome::Failed,
+            2,
+        ),
+    ] {
+        let (run_id, task) = claimed().await;
+        let mut turn = w.turn(run_id).await;
+        let lease = task.lease;
+        turn.finished_tasks = vec![FinishedTask { lease, end }];
+        w.committed(turn).await;
+        assert_eq!(counted(outcome).await, count);
+    }
+    let (run_id, _) = claimed().await;
+    let mut turn = w.turn(run_id).await;
+    turn.cancelled_activities = vec!["a".into()];
+    w.committed(turn).await;
+    assert_eq!(
+        counted(RollupOutcome::Cancelled).await,
+        2,
+        "given up unrun: no total"
+    );
+    w.start_with_tasks(vec![w.parallel_task("late")]).await;
+    w.advance(Duration::from_secs(300));
+    assert_eq!(w.fire_due().await.tasks_timed_out, 1);
+    assert_eq!(counted(RollupOutcome::Failed).await, 3, "a timeout");
+}
+
+async fn totals_are_read_from_an_hour_on(w: &World) {
+    let mut hours = Vec::new();
+    for _ in 0..3 {
+        let run_id = w.start().await;
+        w.complete(run_id).await;
+        hours.push(hour_of(w.instant()));
+        w.advance(Duration::from_secs(3600));
+    }
+    for (skipped, from) in hours.iter().enumerate() {
+        let read: Vec<Timestamp> = rollups(w, *from).await.iter().map(|r| r.hour).collect();
+        assert_eq!(read, hours[skipped..]);
+    }
+    let later = rollups(w, w.instant()).await;
+    assert_eq!(later, []);
+    let names: Vec<String> = rollups(w, hours[0]).await.into_iter().map(|r| r.name).collect();
+    assert_eq!(names, [WORKFLOW; 3]);
+}

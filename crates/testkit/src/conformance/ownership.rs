@@ -1,0 +1,303 @@
+//! Ownership of runs: claiming turns, renewing, giving up, blocking. A hint for speed, never for safety.
+
+use std::time::Duration;
+
+use everruns_durable::persistence::model::{
+    BlockRun, Blocked, ClaimTurns, ClaimedTurn, HostedType, Owner, OwnerRequest, Rejection,
+    StartRun, after,
+};
+use uuid::Uuid;
+
+use crate::World;
+use crate::world::{LEASE, WORKER, WORKFLOW, one};
+
+claims! { "ownership":
+    a_claimed_turn_is_the_run_and_its_facts,
+    a_claimed_run_is_left_alone_until_its_time_is_up,
+    a_run_started_with_an_owner_is_left_alone,
+    the_longest_ready_run_comes_first_then_the_smaller_id,
+    no_more_than_max_turns_are_claimed,
+    only_hosted_types_and_versions_are_claimed,
+    a_run_without_facts_is_not_claimed_until_one_arrives,
+    ended_runs_are_not_claimed,
+    turns_of_every_shard_are_found_wherever_one_begins,
+    renewing_counts_from_now_and_only_for_the_owner,
+    releasing_frees_ones_own_runs_and_leaves_those_of_others,
+    a_blocked_run_is_passed_over_by_its_build_only,
+    blocking_gives_ownership_up,
+    a_run_that_went_on_or_ended_is_not_blocked,
+    two_owners_do_no_harm,
+    ownership_is_not_needed_to_commit,
+}
+
+fn ids(turns: &[ClaimedTurn]) -> Vec<Uuid> {
+    turns.iter().map(|turn| turn.run.id).collect()
+}
+
+fn by(worker: &str, claim: ClaimTurns) -> ClaimTurns {
+    ClaimTurns {
+        worker_id: worker.into(),
+        ..claim
+    }
+}
+
+async fn a_claimed_turn_is_the_run_and_its_facts(w: &World) {
+    let run_id = w.start().await;
+    for name in ["a", "b", "c"] {
+        w.signal(run_id, name).await;
+    }
+    let mut turn = w.turn(run_id).await;
+    turn.facts_through = 1;
+    w.committed(turn).await;
+    let mut expected = w.waiting(run_id).await;
+    w.advance(Duration::from_secs(1));
+    expected.run.owner = Some(Owner {
+        worker_id: WORKER.into(),
+        expires_at: after(w.instant(), LEASE),
+    });
+    let arrivals: Vec<_> = expected.facts.iter().map(|fact| fact.arrival).collect();
+    assert_eq!(arrivals, [2, 3]);
+    let claimed = w.claim_turns(10).await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].facts, expected.facts);
+    assert_eq!(claimed[0].run.owner, expected.run.owner);
+    assert_eq!(
+        w.run(run_id).await,
+        claimed[0].run,
+        "as stored by the claim"
+    );
+}
+
+async fn a_claimed_run_is_left_alone_until_its_time_is_up(w: &World) {
+    let run_id = w.start().await;
+    assert_eq!(ids(&w.claim_turns(10).await), [run_id]);
+    let other = || w.store.claim_turns(by("worker-2", w.new_turn_claim(10)));
+    w.advance(LEASE - Duration::from_micros(1));
+    assert_eq!(other().await.expect("claims"), []);
+    assert_eq!(w.claim_turns(10).await, [], "nor handed out twice to one");
+    w.advance(Duration::from_micros(1));
+    let taken = other().await.expect("claims");
+    assert_eq!(ids(&taken), [run_id]);
+    let owner = taken[0].run.owner.clone().expect("an owner");
+    assert_eq!(owner.worker_id, "worker-2");
+}
+
+async fn a_run_started_with_an_owner_is_left_alone(w: &World) {
+    let run_id = w
+        .start_one(StartRun {
+            owner: Some(OwnerRequest {
+                worker_id: "worker-2".into(),
+                lease: LEASE,
+            }),
+            ..w.new_start()
+        })
+        .await;
+    assert_eq!(w.claim_turns(10).await, []);
+    w.advance(LEASE);
+    assert_eq!(ids(&w.claim_turns(10).await), [run_id]);
+}
+
+async fn the_longest_ready_run_comes_first_then_the_smaller_id(w: &World) {
+    let runs = w.ids_in_one_shard(4);
+    // Started in another order than that of their ids; the last two at the same instant.
+    for (i, wait) in [(2, 1), (0, 1), (3, 0), (1, 0)] {
+        let start = StartRun {
+            run_id: runs[i],
+            ..w.new_start()
+        };
+        w.start_one(start).await;
+        w.advance(Duration::from_secs(wait));
+    }
+    let expected = [runs[2], runs[0], runs[1], runs[3]];
+    assert_eq!(ids(&w.claim_turns(10).await), expected);
+}
+
+async fn no_more_than_max_turns_are_claimed(w: &World) {
+    for _ in 0..5 {
+        w.start().await;
+    }
+    for expected in [3, 2, 0] {
+        assert_eq!(w.claim_turns(3).await.len(), expected);
+    }
+}
+
+async fn only_hosted_types_and_versions_are_claimed(w: &World) {
+    let start = |workflow_type: &str, version: &str| StartRun {
+        workflow_type: workflow_type.into(),
+        version: version.into(),
+        ..w.new_start()
+    };
+    let plain = w.start().await;
+    let v2 = w.start_one(start(WORKFLOW, "v2")).await;
+    w.start_one(start(WORKFLOW, "v3")).await;
+    let other = w.start_one(start("other", "")).await;
+    w.start_one(start("third", "")).await;
+    let hosting = |types: &[(&str, &str)]| ClaimTurns {
+        hosted: types
+            .iter()
+            .map(|&(workflow_type, version)| HostedType {
+                workflow_type: workflow_type.into(),
+                version: version.into(),
+            })
+            .collect(),
+        ..w.new_turn_claim(10)
+    };
+    let claim = |types| w.store.claim_turns(hosting(types));
+    assert_eq!(claim(&[]).await.expect("claims"), []);
+    assert_eq!(claim(&[("other", "v2")]).await.expect("claims"), []);
+    assert_eq!(
+        ids(&claim(&[(WORKFLOW, "")]).await.expect("claims")),
+        [plain]
+    );
+    let mut found = ids(&claim(&[(WORKFLOW, "v2"), ("other", "")])
+        .await
+        .expect("claims"));
+    found.sort_unstable();
+    assert_eq!(found, [v2, other]);
+}
+
+async fn a_run_without_facts_is_not_claimed_until_one_arrives(w: &World) {
+    let run_id = w.start_with_tasks(vec![]).await;
+    assert_eq!(w.claim_turns(10).await, []);
+    w.signal(run_id, "hello").await;
+    assert_eq!(ids(&w.claim_turns(10).await), [run_id]);
+}
+
+async fn ended_runs_are_not_claimed(w: &World) {
+    let run_id = w.start().await;
+    w.complete(run_id).await;
+    assert_eq!(w.claim_turns(10).await, []);
+}
+
+async fn turns_of_every_shard_are_found_wherever_one_begins(w: &World) {
+    for first_shard in [0, 1, 3, 9] {
+        for _ in 0..12 {
+            w.start().await;
+        }
+        let claim = ClaimTurns {
+            first_shard,
+            ..w.new_turn_claim(100)
+        };
+        let claimed = w.store.claim_turns(claim).await.expect("claims");
+        assert_eq!(claimed.len(), 12, "beginning with shard {first_shard}");
+    }
+}
+
+async fn renewing_counts_from_now_and_only_for_the_owner(w: &World) {
+    let mine = w.start().await;
+    w.claim_turns(10).await;
+    let theirs = w.start().await;
+    let other = by("worker-2", w.new_turn_claim(10));
+    w.store.claim_turns(other).await.expect("claims");
+    let nobodys = w.start().await;
+    w.advance(Duration::from_secs(5));
+    let runs = [mine, theirs, nobodys, w.id()];
+    let renewed = w.store.renew_runs(WORKER, &runs, LEASE, w.now()).await;
+    assert_eq!(renewed.expect("renews"), [true, false, false, false]);
+    let owner = |worker_id: &str, since| {
+        Some(Owner {
+            worker_id: worker_id.into(),
+            expires_at: after(since, LEASE),
+        })
+    };
+    assert_eq!(w.run(mine).await.owner, owner(WORKER, w.instant()));
+    let before = w.instant() - Duration::from_secs(5);
+    assert_eq!(w.run(theirs).await.owner, owner("worker-2", before));
+    assert_eq!(w.run(nobodys).await.owner, None);
+}
+
+async fn releasing_frees_ones_own_runs_and_leaves_those_of_others(w: &World) {
+    let mine = w.start().await;
+    w.claim_turns(10).await;
+    let theirs = w.start().await;
+    let other = by("worker-2", w.new_turn_claim(10));
+    w.store.claim_turns(other).await.expect("claims");
+    let released = w.store.release_runs(WORKER, &[mine, theirs, w.id()]).await;
+    released.expect("releases");
+    assert_eq!(w.run(mine).await.owner, None);
+    assert!(w.run(theirs).await.owner.is_some());
+    assert_eq!(ids(&w.claim_turns(10).await), [mine]);
+}
+
+fn block(run_id: Uuid, expected_sequence: i64) -> BlockRun {
+    BlockRun {
+        run_id,
+        expected_sequence,
+        build: "build-1".into(),
+        reason: "diverged at 7".into(),
+    }
+}
+
+async fn a_blocked_run_is_passed_over_by_its_build_only(w: &World) {
+    let run_id = w.start().await;
+    assert!(one(w
+        .store
+        .block_runs(vec![block(run_id, 0)], w.now())
+        .await));
+    let blocked = Blocked {
+        build: "build-1".into(),
+        reason: "diverged at 7".into(),
+    };
+    let run = w.run(run_id).await;
+    assert_eq!(run.blocked, Some(blocked));
+    assert_eq!(run.sequence, 0, "nothing is appended");
+    assert_eq!(w.claim_turns(10).await, []);
+    w.signal(run_id, "hello").await;
+    assert_eq!(w.claim_turns(10).await, []);
+    let fixed = ClaimTurns {
+        build: "build-2".into(),
+        ..w.new_turn_claim(10)
+    };
+    let claimed = w.store.claim_turns(fixed).await.expect("claims");
+    assert_eq!(ids(&claimed), [run_id]);
+    w.queue(run_id, vec![]).await;
+    w.signal(run_id, "hello").await;
+    assert_eq!(ids(&w.claim_turns(10).await), [run_id], "unblocked");
+}
+
+async fn blocking_gives_ownership_up(w: &World) {
+    let run_id = w.start().await;
+    w.claim_turns(10).await;
+    one(w.store.block_runs(vec![block(run_id, 0)], w.now()).await);
+    assert_eq!(w.run(run_id).await.owner, None);
+}
+
+async fn a_run_that_went_on_or_ended_is_not_blocked(w: &World) {
+    let gone_on = w.start_with_tasks(vec![]).await;
+    let ended = w.start().await;
+    w.complete(ended).await;
+    let here = w.start().await;
+    let sequence = w.run(ended).await.sequence;
+    let before = [w.dump(gone_on).await, w.dump(ended).await];
+    let blocks = vec![
+        block(gone_on, 0),
+        block(ended, sequence),
+        block(w.id(), 0),
+        block(here, 0),
+    ];
+    let noted = w.store.block_runs(blocks, w.now()).await;
+    assert_eq!(noted.expect("blocks"), [false, false, false, true]);
+    assert_eq!([w.dump(gone_on).await, w.dump(ended).await], before);
+}
+
+async fn two_owners_do_no_harm(w: &World) {
+    let run_id = w.start().await;
+    let first = w.claim_turns(10).await.remove(0);
+    let slow = w.turn(run_id).await;
+    w.advance(LEASE);
+    let second = w.claim_turns(10).await.remove(0);
+    assert_eq!(first.run.id, second.run.id);
+    let quick = w.turn(run_id).await;
+    w.committed(quick).await;
+    assert_eq!(w.rejected(slow).await, Rejection::Sequence { found: 1 });
+    assert_eq!(w.stored_events(run_id).await.len(), 1);
+}
+
+async fn ownership_is_not_needed_to_commit(w: &World) {
+    let run_id = w.start().await;
+    let other = by("worker-2", w.new_turn_claim(10));
+    w.store.claim_turns(other).await.expect("claims");
+    let turn = w.turn(run_id).await;
+    w.committed(turn).await;
+    assert_eq!(w.run(run_id).await.owner, None);
+}
