@@ -20,8 +20,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Checks the invariants that can be read from a database
+    Audit(commands::audit::Args),
+    /// Checks that stores do what the contract says
+    Conformance(commands::conformance::Args),
     /// Sends the same random intents to two stores and compares every answer and all they hold
     Differential(commands::differential::Args),
+    /// Runs a workload over a store that fails by a plan
+    Faults(commands::faults::Args),
+    /// Plants known mistakes and shows that the suites catch each
+    Prove(commands::prove::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -30,6 +38,10 @@ fn main() -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     match Cli::parse().command {
+        Command::Audit(args) => runtime.block_on(commands::audit::run(&args)),
+        Command::Conformance(args) => runtime.block_on(commands::conformance::run(&args)),
         Command::Differential(args) => runtime.block_on(commands::differential::run(&args)),
+        Command::Faults(args) => runtime.block_on(commands::faults::run(&args)),
+        Command::Prove(args) => commands::prove::run(&args),
     }
 }

@@ -1,6 +1,10 @@
 //! One command per file.
 
+pub(crate) mod audit;
+pub(crate) mod conformance;
 pub(crate) mod differential;
+pub(crate) mod faults;
+pub(crate) mod prove;
 
 use anyhow::bail;
 use durable_testkit::flavour::Kind;
@@ -12,6 +16,8 @@ fn kind(name: &str) -> anyhow::Result<Kind> {
         "sqlite" => Kind::Sqlite,
         "postgres" => Kind::Postgres,
         "pgbouncer" => Kind::Pooled,
-        other => bail!("no store is called {other:?}; there are memory, sqlite, postgres and pgbouncer"),
+        other => {
+            bail!("no store is called {other:?}; there are memory, sqlite, postgres and pgbouncer")
+        }
     })
 }
