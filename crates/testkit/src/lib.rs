@@ -8,6 +8,7 @@ pub mod differential;
 pub mod faults;
 pub mod flavour;
 mod hostile_json;
+pub mod hostile_json;
 pub mod prove;
 pub mod world;
 

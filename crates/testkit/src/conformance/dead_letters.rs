@@ -9,7 +9,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, WORKER, at_once, json};
 
@@ -563,7 +562,7 @@ async fn letters_are_listed_newest_death_first_by_every_filter(w: &World) {
         dead_before: Some(between),
         ..by_type
     };
-    assert_eq!(ids(w, combined, page).await, []);
+    assert_eq!(ids(w, combined, page).await, Vec::<Uuid>::new());
     let second = Page {
         limit: 1,
         offset: 1,
@@ -575,9 +574,9 @@ async fn purging_leaves_the_letters_a_run_waits_for(w: &World) {
     let (_, seen) = dead(w).await;
     let (_, waited_for, _) = parked(w).await;
     let (requeued_run, requeued, _) = parked(w).await;
-    decide(w, requeued_run, requeued, REQUEUE).await;
     let (ended, orphan, _) = parked(w).await;
     w.terminate(ended, "stop").await;
+    decide(w, requeued_run, requeued, REQUEUE).await;
     let purged = w.store.purge_dlq(DlqFilter::default(), 100).await;
     assert_eq!(purged.expect("purge_dlq"), 3);
     assert_eq!(

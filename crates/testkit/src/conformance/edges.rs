@@ -14,7 +14,6 @@ use everruns_durable::persistence::model::{
 };
 use everruns_durable::persistence::{StoreError, StoreResult};
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, WORKER, WORKFLOW, json};
 
@@ -434,7 +433,10 @@ async fn bad_attributes_are_refused(w: &World) {
         (AttributeValue::Double(f64::NAN), Refusal::Invalid),
         (AttributeValue::Double(f64::INFINITY), Refusal::Invalid),
         (text("a\0b".into()), Refusal::Invalid),
-        (text("x".repeat(ATTRIBUTE_TEXT_BYTES_MAX + 1)), Refusal::Limit),
+        (
+            text("x".repeat(ATTRIBUTE_TEXT_BYTES_MAX + 1)),
+            Refusal::Limit,
+        ),
     ] {
         let refused = start(w, |s| s.attributes.extend([("tag".into(), value.clone())]));
         assert_eq!(refused.await, why, "{value:?}");
@@ -486,8 +488,8 @@ async fn bad_durations_and_leases_are_refused(w: &World) {
         let mut claim = w.new_turn_claim(1);
         claim.lease = lease;
         assert_eq!(refusal(w.store.claim_turns(claim).await), why);
-        let renewed = w.store.renew_runs(WORKER, &[run_id], lease, w.now());
-        assert_eq!(refusal(renewed.await), why);
+        let renewed = w.store.renew_runs(WORKER, &[run_id], lease, w.now()).await;
+        assert_eq!(refusal(renewed), why);
     }
     assert_eq!(w.everything().await, before);
 }
@@ -540,16 +542,66 @@ async fn empty_sets_answer_empty_and_touch_nothing(w: &World) {
     w.start().await;
     let before = w.everything().await;
     let (store, now) = (&w.store, w.now());
-    assert!(store.start_runs(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.send_signals(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.send_updates(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.terminate_runs(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.commit_turns(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.finish_tasks(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.extend_leases(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.release_tasks(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.fire_schedules(vec![], now).await.is_ok_and(|a| a.is_empty()));
-    assert!(store.finish_outbox(vec![], now).await.is_ok_and(|a| a.is_empty()));
+    assert!(
+        store
+            .start_runs(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .send_signals(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .send_updates(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .terminate_runs(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .commit_turns(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .finish_tasks(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .extend_leases(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .release_tasks(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .fire_schedules(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
+    assert!(
+        store
+            .finish_outbox(vec![], now)
+            .await
+            .is_ok_and(|a| a.is_empty())
+    );
     assert!(store.load_turns(&[]).await.is_ok_and(|a| a.is_empty()));
     assert_eq!(w.everything().await, before);
 }

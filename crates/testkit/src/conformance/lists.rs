@@ -12,7 +12,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, WORKFLOW, json, one};
 
@@ -176,8 +175,12 @@ fn passes(filter: &RunFilter, all: &RunDump) -> bool {
         && filter
             .parent
             .is_none_or(|id| run.parent.as_ref().is_some_and(|p| p.run_id == id))
-        && filter.created_from.is_none_or(|from| run.created_at >= from)
-        && filter.created_until.is_none_or(|until| run.created_at < until)
+        && filter
+            .created_from
+            .is_none_or(|from| run.created_at >= from)
+        && filter
+            .created_until
+            .is_none_or(|until| run.created_at < until)
         && (!filter.blocked || run.blocked.is_some())
         && filter.before.is_none_or(|before| run.id < before)
 }
@@ -190,24 +193,60 @@ fn single_filters(runs: &[RunDump]) -> Vec<(&'static str, RunFilter)> {
     let mut filters = vec![
         ("type", {
             let workflow_type = Some("other".into());
-            RunFilter { workflow_type, ..none() }
+            RunFilter {
+                workflow_type,
+                ..none()
+            }
         }),
         ("business id", {
             let business_id = Some("order-1".into());
-            RunFilter { business_id, ..none() }
+            RunFilter {
+                business_id,
+                ..none()
+            }
         }),
-        ("attributes", RunFilter { attributes: tag, ..none() }),
-        ("parent", RunFilter { parent: Some(runs[0].run.id), ..none() }),
+        (
+            "attributes",
+            RunFilter {
+                attributes: tag,
+                ..none()
+            },
+        ),
+        (
+            "parent",
+            RunFilter {
+                parent: Some(runs[0].run.id),
+                ..none()
+            },
+        ),
         ("from", {
             let created_from = Some(middle.created_at);
-            RunFilter { created_from, ..none() }
+            RunFilter {
+                created_from,
+                ..none()
+            }
         }),
         ("until", {
             let created_until = Some(middle.created_at);
-            RunFilter { created_until, ..none() }
+            RunFilter {
+                created_until,
+                ..none()
+            }
         }),
-        ("blocked", RunFilter { blocked: true, ..none() }),
-        ("before", RunFilter { before: Some(middle.id), ..none() }),
+        (
+            "blocked",
+            RunFilter {
+                blocked: true,
+                ..none()
+            },
+        ),
+        (
+            "before",
+            RunFilter {
+                before: Some(middle.id),
+                ..none()
+            },
+        ),
         ("two statuses", {
             let statuses = vec![WorkflowStatus::Pending, WorkflowStatus::Failed];
             RunFilter { statuses, ..none() }
@@ -464,8 +503,14 @@ async fn texts_that_look_like_sql_are_just_text_in_run_filters(w: &World) {
             assert_eq!(count.expect("count_runs"), 1);
         }
         let run = w.run(run_id).await;
-        assert_eq!((&run.workflow_type, &run.version), (&start.workflow_type, &start.version));
-        assert_eq!((run.business_id, run.idempotency_key), (start.business_id, start.idempotency_key));
+        assert_eq!(
+            (&run.workflow_type, &run.version),
+            (&start.workflow_type, &start.version)
+        );
+        assert_eq!(
+            (run.business_id, run.idempotency_key),
+            (start.business_id, start.idempotency_key)
+        );
     }
     assert_eq!(w.run(innocent).await.status, WorkflowStatus::Pending);
     assert_eq!(w.everything().await.runs.len(), HOSTILE.len() + 1);
@@ -773,7 +818,9 @@ fn hour_of(instant: Timestamp) -> Timestamp {
 }
 
 async fn totals_count_by_hour_type_outcome_and_power_of_two(w: &World) {
-    for micros in [0, 999, 1_000, 1_999, 2_000, 3_999, 4_000, 1_023_999, 1_024_000] {
+    for micros in [
+        0, 999, 1_000, 1_999, 2_000, 3_999, 4_000, 1_023_999, 1_024_000,
+    ] {
         w.start_with_tasks(vec![w.parallel_task("a")]).await;
         let claimed = w.claim_one().await;
         w.advance(Duration::from_micros(micros));
@@ -918,6 +965,10 @@ async fn totals_are_read_from_an_hour_on(w: &World) {
     }
     let later = rollups(w, w.instant()).await;
     assert_eq!(later, []);
-    let names: Vec<String> = rollups(w, hours[0]).await.into_iter().map(|r| r.name).collect();
+    let names: Vec<String> = rollups(w, hours[0])
+        .await
+        .into_iter()
+        .map(|r| r.name)
+        .collect();
     assert_eq!(names, [WORKFLOW; 3]);
 }

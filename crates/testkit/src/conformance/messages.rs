@@ -12,7 +12,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{at_once, json};
 
@@ -170,7 +169,9 @@ async fn a_relayed_message_is_gone(w: &World) {
     let waiting = w.dump(parent).await.messages;
     assert_eq!((waiting.len(), messages(w).await), (1, 1));
     assert_eq!((waiting[0].sequence_num, waiting[0].idx), (1, 0));
-    assert!(matches!(&waiting[0].message, Message::StartChild { child_id, .. } if child_id == "child"));
+    assert!(
+        matches!(&waiting[0].message, Message::StartChild { child_id, .. } if child_id == "child")
+    );
     w.relay().await;
     assert_eq!(w.dump(parent).await.messages, []);
     assert_eq!(messages(w).await, 0);
@@ -251,10 +252,7 @@ async fn a_childs_result_reaches_its_parent_once(w: &World) {
     assert_eq!(w.waiting(parent).await.facts, []);
     w.advance(Duration::from_secs(1));
     let relayed = w.relay().await;
-    assert_eq!(
-        (relayed.delivered, relayed.ready_runs),
-        (1, vec![parent])
-    );
+    assert_eq!((relayed.delivered, relayed.ready_runs), (1, vec![parent]));
     let facts = w.waiting(parent).await.facts;
     assert_eq!(facts.len(), 1);
     assert_eq!(facts[0].event, end(Ok("\"done\""), child));
@@ -437,10 +435,7 @@ async fn a_signal_to_another_run_arrives_once(w: &World) {
     assert_eq!(w.waiting(receiver).await.facts, []);
     w.advance(Duration::from_secs(1));
     let relayed = w.relay().await;
-    assert_eq!(
-        (relayed.delivered, relayed.ready_runs),
-        (1, vec![receiver])
-    );
+    assert_eq!((relayed.delivered, relayed.ready_runs), (1, vec![receiver]));
     let received = WorkflowEvent::SignalReceived {
         signal: WorkflowSignal {
             signal_type: "hello".into(),
@@ -520,7 +515,7 @@ async fn closing_by_terminate_ends_the_child_and_its_own_children(w: &World) {
     let grandchild = w.child_of(child, ClosePolicy::Terminate).await;
     w.terminate(parent, "stop").await;
     let relayed = w.settle().await;
-    assert_eq!(relayed.ready_runs, [], "runs that ended have no turn due");
+    assert!(relayed.ready_runs.is_empty(), "they have no turn due");
     for run_id in [child, grandchild] {
         let run = w.run(run_id).await;
         assert_eq!(run.status, WorkflowStatus::Failed);
@@ -627,7 +622,8 @@ async fn a_refused_turn_leaves_no_message(w: &World) {
     let parent = w.start().await;
     let mut turn = w.turn(parent).await;
     turn.expected_sequence = 7;
-    turn.children.push(w.new_child("child", ClosePolicy::Cancel));
+    turn.children
+        .push(w.new_child("child", ClosePolicy::Cancel));
     w.rejected(turn).await;
     assert_eq!(w.relay().await, Relayed::default());
     assert!(!w.run(parent).await.has_children);

@@ -34,8 +34,6 @@ macro_rules! claims {
     };
 }
 
-pub(crate) use claims;
-
 mod commits;
 mod concurrency;
 mod dead_letters;

@@ -10,7 +10,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{at_once, json, one};
 
@@ -220,7 +219,10 @@ async fn an_event_given_up_is_never_handed_out_again(w: &World) {
     assert!(report(w, &claimed, give_up()).await);
     let failed = stored(w, run_id).await;
     assert_eq!(failed.state, OutboxState::Failed);
-    assert_eq!((failed.last_error, failed.token), (Some("410".into()), None));
+    assert_eq!(
+        (failed.last_error, failed.token),
+        (Some("410".into()), None)
+    );
     assert_eq!(failed.published_at, None);
     w.advance(LEASE * 100);
     assert_eq!(claim(w, 10).await, []);
@@ -242,7 +244,11 @@ async fn events_are_claimed_in_order_and_at_most_as_many_as_asked(w: &World) {
     for _ in 0..8 {
         published(w, 1).await;
     }
-    assert_eq!(claim(w, 5).await.len(), 5, "at most so many over all shards");
+    assert_eq!(
+        claim(w, 5).await.len(),
+        5,
+        "at most so many over all shards"
+    );
 }
 
 async fn eight_publishers_at_once_share_no_event(w: &World) {

@@ -10,7 +10,7 @@ use everruns_durable::persistence::model::{
 };
 
 use crate::World;
-use crate::world::{LEASE, WORKER, WORKFLOW, boom, json, one, trace};
+use crate::world::{LEASE, WORKER, WORKFLOW, boom, json, one};
 
 claims! { "outputs":
     messages_are_written_in_order,

@@ -24,7 +24,8 @@ claims! { "ownership":
     renewing_counts_from_now_and_only_for_the_owner,
     releasing_frees_ones_own_runs_and_leaves_those_of_others,
     a_blocked_run_is_passed_over_by_its_build_only,
-    blocking_gives_ownership_up,
+    blocking_gives_ownership_up_whose_ever_it_is,
+    an_owner_whose_time_is_up_may_renew_while_nobody_took_over,
     a_run_that_went_on_or_ended_is_not_blocked,
     two_owners_do_no_harm,
     ownership_is_not_needed_to_commit,
@@ -58,9 +59,7 @@ async fn a_claimed_turn_is_the_run_and_its_facts(w: &World) {
     let arrivals: Vec<_> = expected.facts.iter().map(|fact| fact.arrival).collect();
     assert_eq!(arrivals, [2, 3]);
     let claimed = w.claim_turns(10).await;
-    assert_eq!(claimed.len(), 1);
-    assert_eq!(claimed[0].facts, expected.facts);
-    assert_eq!(claimed[0].run.owner, expected.run.owner);
+    assert_eq!(claimed, [expected], "nothing of it changes but its owner");
     assert_eq!(
         w.run(run_id).await,
         claimed[0].run,
@@ -255,11 +254,32 @@ async fn a_blocked_run_is_passed_over_by_its_build_only(w: &World) {
     assert_eq!(ids(&w.claim_turns(10).await), [run_id], "unblocked");
 }
 
-async fn blocking_gives_ownership_up(w: &World) {
+async fn blocking_gives_ownership_up_whose_ever_it_is(w: &World) {
+    for worker in [WORKER, "worker-2"] {
+        let run_id = w.start().await;
+        let claim = by(worker, w.new_turn_claim(10));
+        w.store.claim_turns(claim).await.expect("claims");
+        w.advance(Duration::from_secs(1));
+        one(w.store.block_runs(vec![block(run_id, 0)], w.now()).await);
+        let run = w.run(run_id).await;
+        assert_eq!((run.owner, run.updated_at), (None, w.instant()));
+    }
+}
+
+async fn an_owner_whose_time_is_up_may_renew_while_nobody_took_over(w: &World) {
     let run_id = w.start().await;
     w.claim_turns(10).await;
-    one(w.store.block_runs(vec![block(run_id, 0)], w.now()).await);
-    assert_eq!(w.run(run_id).await.owner, None);
+    let renew = || {
+        w.store
+            .renew_runs(WORKER, std::slice::from_ref(&run_id), LEASE, w.now())
+    };
+    w.advance(LEASE * 2);
+    assert!(one(renew().await));
+    assert_eq!(w.claim_turns(10).await, [], "its own again");
+    w.advance(LEASE);
+    let other = by("worker-2", w.new_turn_claim(10));
+    assert_eq!(w.store.claim_turns(other).await.expect("claims").len(), 1);
+    assert!(!one(renew().await));
 }
 
 async fn a_run_that_went_on_or_ended_is_not_blocked(w: &World) {

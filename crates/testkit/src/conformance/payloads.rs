@@ -6,12 +6,11 @@ use durable_core::{Failure, Payload, RetryPolicy, WorkflowEvent};
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::persistence::model::{
     ClosePolicy, LeaseExtension, LogLevel, NewOutboxEvent, NewSignal, NewStepLog, NewTask,
-    NewUpdate, Next, OutSignal, Page, SendSignal, SendUpdate, StartOutcome, StartRun, TaskFilter, TaskOutcome,
-    TaskResult, UpdateAnswer, UpdateState,
+    NewUpdate, Next, OutSignal, Page, SendSignal, SendUpdate, StartOutcome, StartRun, TaskFilter,
+    TaskOutcome, TaskResult, UpdateAnswer, UpdateState,
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::hostile_json::hostile_texts;
 use crate::world::{LEASE, WORKFLOW, json, one};

@@ -227,10 +227,13 @@ async fn a_timer_cannot_be_fired_before_its_time_nor_twice(w: &World) {
     assert_eq!(w.rejected(turn).await, not_due("t"));
 }
 
-fn in_use(what: &'static str, id: impl ToString) -> Rejection {
+fn in_use(what: &'static str, id: &impl ToString) -> Rejection {
     let id = id.to_string();
     Rejection::IdInUse { what, id }
 }
+
+/// How a turn is rejected, and what mends it.
+type Fault = (Rejection, fn(&mut TurnCommit));
 
 async fn ids_in_use_are_refused(w: &World) {
     let task = w.task("a");
@@ -243,17 +246,18 @@ async fn ids_in_use_are_refused(w: &World) {
     let mut same_task = w.turn(run_id).await;
     same_task.tasks = vec![w.task("b")];
     same_task.tasks[0].task_id = task.task_id;
-    assert_eq!(w.rejected(same_task).await, in_use("task", task.task_id));
+    assert_eq!(w.rejected(same_task).await, in_use("task", &task.task_id));
     let mut same_activity = w.turn(run_id).await;
     same_activity.tasks = vec![w.task("b"), w.task("a")];
-    assert_eq!(w.rejected(same_activity).await, in_use("activity", "a"));
+    assert_eq!(w.rejected(same_activity).await, in_use("activity", &"a"));
     let mut same_timer = w.turn(run_id).await;
     same_timer.timers = vec![World::timer("t", Duration::from_secs(5))];
-    assert_eq!(w.rejected(same_timer).await, in_use("timer", "t"));
+    assert_eq!(w.rejected(same_timer).await, in_use("timer", &"t"));
 
+    // Ids are unique within their run only.
     let other = w.start().await;
     let mut elsewhere = w.turn(other).await;
-    elsewhere.tasks = vec![w.task("a")];
+    elsewhere.tasks = vec![task];
     elsewhere.timers = vec![World::timer("t", Duration::from_secs(5))];
     w.committed(elsewhere).await;
 }
@@ -293,11 +297,7 @@ async fn ids_that_the_same_turn_frees_may_be_used_again(w: &World) {
 }
 
 /// Checks the rejections of a turn while its faults are mended one by one, the graver first.
-async fn mend_one_by_one(
-    w: &World,
-    mut turn: TurnCommit,
-    faults: Vec<(Rejection, fn(&mut TurnCommit))>,
-) {
+async fn mend_one_by_one(w: &World, mut turn: TurnCommit, faults: Vec<Fault>) {
     for (rejection, mend) in faults {
         turn.turn_id = w.id();
         assert_eq!(w.rejected(turn.clone()).await, rejection);
@@ -330,7 +330,7 @@ async fn the_first_rule_broken_is_the_answer(w: &World) {
     turn.tasks = vec![w.task("new"), w.task("a")];
     turn.tasks[0].task_id = queued.task_id;
     turn.timers = vec![World::timer("t", Duration::from_secs(1))];
-    let grave: Vec<(Rejection, fn(&mut TurnCommit))> = vec![
+    let grave: Vec<Fault> = vec![
         (Rejection::Epoch { found: 0 }, |t| t.expected_epoch = 0),
         (Rejection::Sequence { found: 1 }, |t| {
             t.expected_sequence = 1;
@@ -343,7 +343,7 @@ async fn the_first_rule_broken_is_the_answer(w: &World) {
             |t| t.facts_through = 0,
         ),
     ];
-    let of_leases: Vec<(Rejection, fn(&mut TurnCommit))> = vec![
+    let of_leases: Vec<Fault> = vec![
         (
             Rejection::LeaseLost {
                 task_id: lost.task_id,
@@ -357,10 +357,10 @@ async fn the_first_rule_broken_is_the_answer(w: &World) {
             |t| t.fired_timers.clear(),
         ),
     ];
-    let of_ids: Vec<(Rejection, fn(&mut TurnCommit))> = vec![
-        (in_use("task", queued.task_id), |t| drop(t.tasks.remove(0))),
-        (in_use("activity", "a"), |t| t.tasks.clear()),
-        (in_use("timer", "t"), |t| t.timers.clear()),
+    let of_ids: Vec<Fault> = vec![
+        (in_use("task", &queued.task_id), |t| drop(t.tasks.remove(0))),
+        (in_use("activity", &"a"), |t| t.tasks.clear()),
+        (in_use("timer", &"t"), |t| t.timers.clear()),
     ];
     let going_on = [grave.clone(), of_leases.clone(), of_ids].concat();
     mend_one_by_one(w, turn.clone(), going_on).await;
@@ -371,10 +371,9 @@ async fn the_first_rule_broken_is_the_answer(w: &World) {
     turn.expected_epoch = 0;
     turn.expected_sequence = 2;
     turn.facts_through = 0;
-    let unseen: Vec<(Rejection, fn(&mut TurnCommit))> =
-        vec![(Rejection::UnseenFacts { arrivals: 1 }, |t| {
-            t.facts_through = 1;
-        })];
+    let unseen: Vec<Fault> = vec![(Rejection::UnseenFacts { arrivals: 1 }, |t| {
+        t.facts_through = 1;
+    })];
     let ending = [unseen, of_leases].concat();
     mend_one_by_one(w, World::completing(turn), ending).await;
 }

@@ -5,13 +5,12 @@ use std::time::Duration;
 use durable_core::{AttributeValue, ExhaustedPolicy, RetryPolicy, Timestamp};
 use everruns_durable::persistence::limits::TOMBSTONE_DAYS;
 use everruns_durable::persistence::model::{
-    ClaimOutbox, ClosePolicy, DecisionOutcome, DeadLetterDecision, KeyKind, KeyRecord, LogLevel,
-    NewOutboxEvent, NewStepLog, OutboxReport, OutboxResult, OutSignal, PurgeRuns, SendOutcome,
+    ClaimOutbox, ClosePolicy, DeadLetterDecision, DecisionOutcome, KeyKind, KeyRecord, LogLevel,
+    NewOutboxEvent, NewStepLog, OutSignal, OutboxReport, OutboxResult, PurgeRuns, SendOutcome,
     SendRejection, StartOutcome, StartRejection, TaskOutcome, TaskResult,
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{at_once, json, one};
 
@@ -162,7 +161,10 @@ async fn only_runs_that_ended_before_are_purged(w: &World) {
     w.complete(late).await;
     assert_eq!(purge_before(w, w.instant(), 10).await, 1);
     assert!(!exists(w, early).await);
-    assert!(exists(w, late).await, "it ended at that instant, not before");
+    assert!(
+        exists(w, late).await,
+        "it ended at that instant, not before"
+    );
     w.advance(DAY * 1000);
     assert_eq!(purge(w).await, 1);
     assert!(exists(w, running).await, "it has not ended");

@@ -9,7 +9,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{WORKFLOW, at_once, json, one};
 

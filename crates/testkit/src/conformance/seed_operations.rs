@@ -14,7 +14,6 @@ use everruns_durable::persistence::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, WORKER, WORKFLOW, json};
 
@@ -196,7 +195,10 @@ async fn a_failed_task_is_retried_then_moved_to_the_dead_letters(w: &World) {
         panic!("{retried:?}");
     };
     let task = w.queued(run_id, "a").await.expect("queued");
-    assert_eq!((task.status, task.visible_at), (TaskStatus::Delayed, visible_at));
+    assert_eq!(
+        (task.status, task.visible_at),
+        (TaskStatus::Delayed, visible_at)
+    );
 
     let other = create(w).await;
     let mut task = definition(other);
@@ -233,7 +235,8 @@ async fn a_task_with_a_lost_lease_takes_no_result(w: &World) {
     let run_id = create(w).await;
     let mut lease = claimed(w, definition(run_id)).await;
     lease.token = w.id();
-    let is_lost = |lost: &StoreError| matches!(lost, StoreError::LeaseLost(id) if *id == lease.task_id);
+    let is_lost =
+        |lost: &StoreError| matches!(lost, StoreError::LeaseLost(id) if *id == lease.task_id);
     let completed = w.store.complete_task(&lease, json("2")).await;
     assert!(is_lost(&completed.expect_err("lost")));
     let failure = Failure::new("Boom", "it broke");
@@ -309,7 +312,10 @@ async fn signals_wait_until_a_turn_took_them(w: &World) {
     let pending = w.store.get_pending_signals(run_id).await.expect("pending");
     let names: Vec<&str> = pending.iter().map(|s| s.signal_type.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
-    assert!(pending[0].sent_at > Timestamp::UNIX_EPOCH, "the store's clock");
+    assert!(
+        pending[0].sent_at > Timestamp::UNIX_EPOCH,
+        "the store's clock"
+    );
     w.complete(run_id).await;
     let pending = w.store.get_pending_signals(run_id).await;
     assert_eq!(pending.expect("pending"), []);

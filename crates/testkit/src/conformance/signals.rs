@@ -9,7 +9,6 @@ use everruns_durable::persistence::model::{
 use std::time::Duration;
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::{at_once, json, one};
 
@@ -468,7 +467,11 @@ async fn a_full_inbox_refuses_senders_and_nothing_else(w: &World) {
     assert_eq!(again, SendOutcome::Duplicate { arrival: 1 });
 
     w.advance(Duration::from_secs(1));
-    assert_eq!(w.fire_due().await.timers, 1, "other facts are never refused");
+    assert_eq!(
+        w.fire_due().await.timers,
+        1,
+        "other facts are never refused"
+    );
     let turn = w.turn(run_id).await;
     assert_eq!(turn.facts_through, INBOX_FACTS_MAX + 1);
     w.committed(turn).await;

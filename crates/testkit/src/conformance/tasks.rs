@@ -20,6 +20,7 @@ claims! { "tasks":
     of_equal_priority_the_longest_visible_comes_first,
     of_equal_priority_and_time_the_smaller_id_comes_first,
     order_holds_across_runs_of_a_shard,
+    tasks_of_two_runs_may_share_an_id,
     no_more_than_max_are_claimed,
     only_the_types_asked_for_are_claimed,
     every_shard_is_looked_at_wherever_one_begins,
@@ -156,6 +157,25 @@ async fn order_holds_across_runs_of_a_shard(w: &World) {
     expected.sort_by_key(|(priority, _)| -priority);
     let expected: Vec<Uuid> = expected.into_iter().map(|(_, id)| id).collect();
     assert_eq!(claim_order(w).await, expected);
+}
+
+async fn tasks_of_two_runs_may_share_an_id(w: &World) {
+    let task = w.task("a");
+    let runs = w.start_in_one_shard(2).await;
+    for run_id in &runs {
+        w.queue(*run_id, vec![task.clone()]).await;
+    }
+    let claimed = w.claim(10).await;
+    let found: Vec<Uuid> = claimed.iter().map(|task| task.lease.run_id).collect();
+    assert_eq!(found, runs, "by the id of the run");
+    let foreign = TaskLease {
+        run_id: runs[1],
+        token: w.id(),
+        ..claimed[0].lease.clone()
+    };
+    w.lease_is_void(&foreign).await;
+    w.succeed(&claimed[0].lease).await;
+    assert_eq!(w.dump(runs[1]).await.tasks.len(), 1, "the other one stays");
 }
 
 async fn no_more_than_max_are_claimed(w: &World) {

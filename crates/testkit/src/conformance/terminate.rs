@@ -8,7 +8,6 @@ use everruns_durable::persistence::model::{
     TurnOutcome, WorkflowStatus,
 };
 
-use super::claims;
 use crate::World;
 use crate::world::{LEASE, WORKER, at_once, json, one};
 

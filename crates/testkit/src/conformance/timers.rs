@@ -9,7 +9,6 @@ use everruns_durable::persistence::model::{
 };
 use uuid::Uuid;
 
-use super::claims;
 use crate::World;
 use crate::world::at_once;
 
@@ -162,17 +161,28 @@ async fn two_runs_may_use_one_timer_id(w: &World) {
 async fn timers_fire_in_the_order_of_their_instants_then_ids(w: &World) {
     let run_id = w.start().await;
     let mut turn = w.turn(run_id).await;
-    turn.timers = [("z", 1), ("b", 2), ("B", 2), ("a10", 2), ("a9", 2), ("é", 2)]
-        .map(|(timer_id, secs)| NewTimer {
-            timer_id: timer_id.into(),
-            after: Duration::from_secs(secs),
-        })
-        .to_vec();
+    turn.timers = [
+        ("z", 1),
+        ("b", 2),
+        ("B", 2),
+        ("a10", 2),
+        ("a9", 2),
+        ("é", 2),
+    ]
+    .map(|(timer_id, secs)| NewTimer {
+        timer_id: timer_id.into(),
+        after: Duration::from_secs(secs),
+    })
+    .to_vec();
     w.committed(turn).await;
     w.advance(Duration::from_secs(3));
     assert_eq!(w.fire_due().await.timers, 6);
     let expected = ["z", "B", "a10", "a9", "b", "é"].map(fired);
-    assert_eq!(w.waiting_events(run_id).await, expected, "ids by their bytes");
+    assert_eq!(
+        w.waiting_events(run_id).await,
+        expected,
+        "ids by their bytes"
+    );
 }
 
 async fn set_many(w: &World, run_id: Uuid, count: usize) -> Vec<WorkflowEvent> {

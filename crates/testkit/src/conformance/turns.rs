@@ -10,7 +10,7 @@ use everruns_durable::persistence::model::{
 use uuid::Uuid;
 
 use crate::World;
-use crate::world::{ACTIVITY, LEASE, WORKER, boom, json, trace};
+use crate::world::{ACTIVITY, LEASE, WORKER, boom, json, one, trace};
 
 claims! { "turns":
     a_finished_task_leaves_and_is_counted,
@@ -23,6 +23,7 @@ claims! { "turns":
     events_are_appended_without_gaps_and_exact,
     history_is_read_from_where_one_is,
     timers_are_set_for_their_time,
+    instants_are_cut_to_microseconds,
     a_new_task_is_stored_whole,
     a_task_is_leased_to_the_committer_when_asked,
     a_lease_is_not_given_without_a_request_nor_before_its_time,
@@ -279,6 +280,19 @@ async fn timers_are_set_for_their_time(w: &World) {
             timer("b", Duration::from_micros(1))
         ]
     );
+}
+
+async fn instants_are_cut_to_microseconds(w: &World) {
+    let run_id = w.start().await;
+    let cut = w.instant();
+    let mut turn = w.turn(run_id).await;
+    turn.timers = vec![World::timer("t", Duration::from_nanos(1_999))];
+    let finer = cut + Duration::from_nanos(999);
+    one(w.store.commit_turns(vec![turn], Some(finer)).await);
+    let dump = w.dump(run_id).await;
+    assert_eq!(dump.run.updated_at, cut);
+    assert_eq!(dump.events[0].created_at, cut);
+    assert_eq!(dump.timers[0].fire_at, after(cut, Duration::from_micros(1)));
 }
 
 async fn a_new_task_is_stored_whole(w: &World) {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use durable_core::Timestamp;
 use everruns_durable::persistence::model::{WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus};
 
-use super::claims;
 use crate::World;
 use crate::world::{ACTIVITY, json};
 
