@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use everruns_durable::persistence::memory::MemoryStore;
+use everruns_durable::persistence::sql::SqlStore;
+use everruns_durable::persistence::sqlite::{Sqlite, SqliteOptions};
 use everruns_durable::persistence::{Shards, WorkflowEventStore};
 
 /// A kind of store, and how it is set up.
@@ -31,6 +33,9 @@ pub enum Kind {
 pub struct StoreUnderTest {
     /// The store.
     pub store: Arc<dyn WorkflowEventStore>,
+    /// Where its file is.
+    #[allow(dead_code, reason = "it goes when this is dropped")]
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Flavour {
@@ -60,6 +65,20 @@ impl Flavour {
                 let store = MemoryStore::with_shards(Shards::new(self.shards));
                 Ok(StoreUnderTest {
                     store: Arc::new(store),
+                    folder: None,
+                })
+            }
+            Kind::Sqlite => {
+                let folder = tempfile::tempdir()?;
+                let options = SqliteOptions {
+                    shards: Shards::new(self.shards),
+                    ..SqliteOptions::default()
+                };
+                let database = Sqlite::open(folder.path().join("test.db"), options)?;
+                let store = Arc::new(SqlStore::new(database));
+                Ok(StoreUnderTest {
+                    store,
+                    folder: Some(folder),
                 })
             }
             other => anyhow::bail!("{other:?} is not built yet"),

@@ -7,17 +7,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
     let flavours = [
-        Flavour {
-            kind: Kind::Memory,
-            shards: 1,
-        },
-        Flavour {
-            kind: Kind::Memory,
-            shards: 4,
-        },
+        (Kind::Memory, 1),
+        (Kind::Memory, 4),
+        (Kind::Sqlite, 1),
+        (Kind::Sqlite, 4),
     ];
     let trials = flavours
         .into_iter()
+        .map(|(kind, shards)| Flavour { kind, shards })
         .flat_map(|flavour| {
             conformance::all()
                 .into_iter()

@@ -36,9 +36,6 @@ fn take_away(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
     for run_id in &changes.drop_stale_facts {
         facts::drop_stale(db, *run_id)?;
     }
-    for (run_id, failure) in &changes.fail_open_updates {
-        updates::fail_open(db, *run_id, failure, changes.now)?;
-    }
     Ok(())
 }
 
@@ -81,6 +78,9 @@ fn deliver(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
     }
     for answer in &changes.answer_updates {
         updates::answer(db, answer, changes.now)?;
+    }
+    for (run_id, failure) in &changes.fail_open_updates {
+        updates::fail_open(db, *run_id, failure, changes.now)?;
     }
     for (run_id, name, value) in &changes.attributes {
         attributes::put(db, *run_id, name, value.as_ref())?;

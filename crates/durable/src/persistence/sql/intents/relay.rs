@@ -65,9 +65,8 @@ impl Intent for RelayShard {
                 _ => Vec::new(),
             });
         }
-        let mut work = load_for(&starts, tx).await?;
-        let more = tx.load(receivers(&messages, &children)).await?;
-        work.add(more);
+        let receivers = receivers(&messages, &children);
+        let mut work = load_for(starts.iter(), Load::default(), receivers, tx).await?;
         let mut relayed = RelayedShard::default();
         for (message, children) in messages.iter().zip(&children) {
             let children = started_before(message, &messages, children);

@@ -3,9 +3,9 @@
 use durable_core::Timestamp;
 use uuid::Uuid;
 
-use crate::persistence::model::{KeyKind, ScheduleFire, ScheduleOutcome, StartOutcome, StartRun};
+use super::starts::load_for;
+use crate::persistence::model::{KeyKind, ScheduleFire, ScheduleOutcome, StartOutcome};
 use crate::persistence::sql::rows::{Changes, Load};
-use crate::persistence::sql::rules::start::{keys_of, runs_of};
 use crate::persistence::sql::rules::work::Work;
 use crate::persistence::sql::tx::{Intent, Tx};
 use crate::persistence::{Bug, StoreResult, planted};
@@ -25,8 +25,8 @@ impl Intent for FireSchedules {
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        let starts: Vec<&StartRun> = self.fires.iter().filter_map(|f| f.start.as_ref()).collect();
-        let mut first = Load {
+        let starts = self.fires.iter().filter_map(|fire| fire.start.as_ref());
+        let first = Load {
             schedules: self
                 .fires
                 .iter()
@@ -39,15 +39,7 @@ impl Intent for FireSchedules {
                 .collect(),
             ..Load::default()
         };
-        starts.iter().for_each(|start| keys_of(start, &mut first));
-        let loaded = tx.load(first).await?;
-        let mut work = Work::new(tx.now().await?, loaded);
-        let mut runs = Load::default();
-        starts
-            .iter()
-            .for_each(|start| runs_of(start, &work, &mut runs));
-        let more = tx.load(runs).await?;
-        work.add(more);
+        let mut work = load_for(starts, first, Load::default(), tx).await?;
         let outcomes = self.fires.iter().map(|fire| work.fire(fire)).collect();
         Ok((outcomes, work.finish()))
     }

@@ -24,7 +24,7 @@ impl Intent for StartRuns {
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        let mut work = load_for(&self.starts, tx).await?;
+        let mut work = load_for(self.starts.iter(), Load::default(), Load::default(), tx).await?;
         let outcomes = self
             .starts
             .iter()
@@ -34,16 +34,18 @@ impl Intent for StartRuns {
     }
 }
 
-/// Everything that starts need: keys first, then the runs behind them.
-pub(crate) async fn load_for<T: Tx>(starts: &[StartRun], tx: &mut T) -> StoreResult<Work> {
-    let mut keys = Load::default();
-    starts.iter().for_each(|start| keys_of(start, &mut keys));
+/// Everything that starts need, and more: keys first, then all runs at once, so that they are locked in key order.
+pub(crate) async fn load_for<'a, T: Tx>(
+    starts: impl Iterator<Item = &'a StartRun> + Clone + Send,
+    first: Load,
+    mut runs: Load,
+    tx: &mut T,
+) -> StoreResult<Work> {
+    let mut keys = first;
+    starts.clone().for_each(|start| keys_of(start, &mut keys));
     let loaded = tx.load(keys).await?;
     let mut work = Work::new(tx.now().await?, loaded);
-    let mut runs = Load::default();
-    starts
-        .iter()
-        .for_each(|start| runs_of(start, &work, &mut runs));
+    starts.for_each(|start| runs_of(start, &work, &mut runs));
     let more = tx.load(runs).await?;
     work.add(more);
     Ok(work)
