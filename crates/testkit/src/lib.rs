@@ -7,7 +7,6 @@ pub mod conformance;
 pub mod differential;
 pub mod faults;
 pub mod flavour;
-mod hostile_json;
 pub mod hostile_json;
 pub mod prove;
 pub mod world;
