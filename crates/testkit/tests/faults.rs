@@ -34,12 +34,13 @@ async fn every_fault_is_met_by_every_intent_of_the_workload() {
     for seed in 0..20 {
         let driven = drive(store(1).await, seed).await.expect("it comes through");
         for (method, counts) in driven.faults {
-            let sum: &mut [u64; 4] = total.entry(method).or_default();
+            let sum: &mut [u64; 5] = total.entry(method).or_default();
             let each = [
                 counts.delayed,
                 counts.failed_before,
                 counts.failed_after,
                 counts.repeated,
+                counts.repeated_late,
             ];
             sum.iter_mut().zip(each).for_each(|(sum, n)| *sum += n);
         }
@@ -52,10 +53,9 @@ async fn every_fault_is_met_by_every_intent_of_the_workload() {
 #[tokio::test]
 async fn a_call_that_fails_before_is_not_carried_out_and_one_that_fails_after_is() {
     let rates = |failed_before, failed_after| FaultRates {
-        delayed: 0,
         failed_before,
         failed_after,
-        repeated: 0,
+        ..FaultRates::NONE
     };
     for (rates, carried_out) in [(rates(100, 0), 0), (rates(0, 100), 1)] {
         let behind = store(1).await;

@@ -34,8 +34,21 @@ pub struct FaultRates {
     pub failed_before: u64,
     /// The call fails and was carried out.
     pub failed_after: u64,
-    /// The call is carried out twice.
+    /// The call is carried out twice; the caller gets the first answer.
     pub repeated: u64,
+    /// The call is carried out twice; the caller gets the second answer.
+    pub repeated_late: u64,
+}
+
+impl FaultRates {
+    /// No faults at all.
+    pub const NONE: Self = Self {
+        delayed: 0,
+        failed_before: 0,
+        failed_after: 0,
+        repeated: 0,
+        repeated_late: 0,
+    };
 }
 
 impl Default for FaultRates {
@@ -44,7 +57,8 @@ impl Default for FaultRates {
             delayed: 30,
             failed_before: 5,
             failed_after: 5,
-            repeated: 5,
+            repeated: 3,
+            repeated_late: 3,
         }
     }
 }
@@ -60,14 +74,18 @@ pub struct FaultCounts {
     pub failed_before: u64,
     /// Calls that failed and were carried out.
     pub failed_after: u64,
-    /// Calls that were carried out twice.
+    /// Calls that were carried out twice, the first answer given.
     pub repeated: u64,
+    /// Calls that were carried out twice, the second answer given.
+    pub repeated_late: u64,
 }
 
 /// Any store, made unreliable by a seeded plan. Dumps and `shards` are left alone: they are the test's own eyes.
 pub struct FaultyStore {
     inner: Arc<dyn WorkflowEventStore>,
     rates: FaultRates,
+    /// Only calls of this method are touched.
+    only: Option<&'static str>,
     plan: Mutex<Random>,
     counts: Mutex<BTreeMap<&'static str, FaultCounts>>,
 }
@@ -78,10 +96,8 @@ enum Fate {
     Works,
     FailsBefore,
     FailsAfter,
-    HappensTwice {
-        /// Whether the caller sees the first answer.
-        first_answer: bool,
-    },
+    HappensTwice,
+    HappensTwiceAnsweredLate,
 }
 
 impl FaultyStore {
@@ -91,9 +107,17 @@ impl FaultyStore {
         Self {
             inner,
             rates,
+            only: None,
             plan: Mutex::new(Random::new(seed)),
             counts: Mutex::new(BTreeMap::new()),
         }
+    }
+
+    /// The same with faults in the calls of one method only.
+    #[must_use]
+    pub fn only(mut self, method: &'static str) -> Self {
+        self.only = Some(method);
+        self
     }
 
     /// What happened so far, by method.
@@ -113,25 +137,28 @@ impl FaultyStore {
 
     fn decide(&self, method: &'static str) -> (u64, Fate) {
         let mut plan = self.plan.lock();
-        let rates = self.rates;
+        let rates = match self.only {
+            Some(only) if only != method => FaultRates::NONE,
+            _ => self.rates,
+        };
         let delays = if plan.percent(rates.delayed) {
             1 + plan.below(3)
         } else {
             0
         };
         let roll = plan.below(100);
-        let fails = rates.failed_before + rates.failed_after;
-        let fate = if roll < rates.failed_before {
-            Fate::FailsBefore
-        } else if roll < fails {
-            Fate::FailsAfter
-        } else if roll < fails + rates.repeated {
-            Fate::HappensTwice {
-                first_answer: plan.one_in(2),
-            }
-        } else {
-            Fate::Works
-        };
+        let fates = [
+            (rates.failed_before, Fate::FailsBefore),
+            (rates.failed_after, Fate::FailsAfter),
+            (rates.repeated, Fate::HappensTwice),
+            (rates.repeated_late, Fate::HappensTwiceAnsweredLate),
+        ];
+        let mut below = 0;
+        let fate = fates.into_iter().find_map(|(rate, fate)| {
+            below += rate;
+            (roll < below).then_some(fate)
+        });
+        let fate = fate.unwrap_or(Fate::Works);
         drop(plan);
         let mut counts = self.counts.lock();
         let count = counts.entry(method).or_default();
@@ -141,7 +168,8 @@ impl FaultyStore {
             Fate::Works => {}
             Fate::FailsBefore => count.failed_before += 1,
             Fate::FailsAfter => count.failed_after += 1,
-            Fate::HappensTwice { .. } => count.repeated += 1,
+            Fate::HappensTwice => count.repeated += 1,
+            Fate::HappensTwiceAnsweredLate => count.repeated_late += 1,
         }
         (delays, fate)
     }
@@ -169,11 +197,11 @@ macro_rules! unreliable {
                             self.inner.$method($($arg),*).await?;
                             Err(lost(method))
                         }
-                        Fate::HappensTwice { first_answer } => {
+                        fate @ (Fate::HappensTwice | Fate::HappensTwiceAnsweredLate) => {
                             let first = self.inner.$method($($arg.clone()),*).await;
                             step_aside().await;
                             let second = self.inner.$method($($arg),*).await;
-                            if first_answer { first } else { second }
+                            if fate == Fate::HappensTwice { first } else { second }
                         }
                     }
                 }
