@@ -1,2 +1,29 @@
-//! Placeholder; filled in by the next commits.
-fn main() {}
+//! Same-work benchmarks. Machines are shared and noisy: figures are compared within one run, as ratios, by their median.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+mod raw;
+mod report;
+mod store_job;
+
+use clap::{Parser, Subcommand};
+
+/// Same-work benchmarks for Durable.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Debug, Subcommand)]
+enum Job {
+    /// Turns per second through the store contract, next to the same writes by bare UNNEST statements.
+    Store(store_job::Options),
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    match Cli::parse().job {
+        Job::Store(options) => store_job::run(options).await,
+    }
+}

@@ -1,2 +1,46 @@
-//! Placeholder; filled in by the next commits.
-fn main() {}
+//! The `durable` binary.
+
+#![allow(clippy::print_stdout, reason = "a command line prints")]
+
+mod dev;
+mod migrate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Durable execution: programs whose progress survives crashes, restarts and deploys.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Open the embedded store and take it through one small workflow-shaped exercise.
+    Dev(dev::Options),
+    /// The schema of a database.
+    Migrate(migrate::Options),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Dev(options) => dev::run(options).await,
+        Command::Migrate(options) => migrate::run(options).await,
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "errors go to standard error")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}

@@ -212,6 +212,47 @@ impl fmt::Debug for Payload {
     }
 }
 
+/// A payload as one string, without loss: absent, JSON and a codec's output stay apart.
+///
+/// For records that carry payloads inside JSON of their own: `#[serde(with = "payload::text")]`.
+pub mod text {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{BASE64, Payload};
+    use base64::Engine as _;
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(payload: &Payload, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&payload.0) {
+            Ok("") => serializer.serialize_str(""),
+            Ok(text) if !payload.is_encoded() => serializer.collect_str(&format_args!("j{text}")),
+            _ => serializer.collect_str(&format_args!("b{}", BASE64.encode(&payload.0))),
+        }
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The deserializer's, and what is not a payload.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Error> {
+        use serde::de::Error as _;
+        let whole = String::deserialize(deserializer)?;
+        if let Some(json) = whole.strip_prefix('j') {
+            Payload::from_json_text(json.to_owned()).map_err(D::Error::custom)
+        } else if let Some(encoded) = whole.strip_prefix('b') {
+            let bytes = BASE64.decode(encoded).map_err(D::Error::custom)?;
+            Payload::from_codec(bytes).map_err(D::Error::custom)
+        } else if whole.is_empty() {
+            Ok(Payload::ABSENT)
+        } else {
+            Err(D::Error::custom("not a payload in text form"))
+        }
+    }
+}
+
 /// As JSON the payload is embedded as it is; what is no JSON, a codec's output, shows as `{"$bytes": base64}`.
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -300,6 +341,22 @@ mod tests {
             Payload::from_json_text(r#""[[[[""#).is_ok(),
             "brackets in strings do not count"
         );
+    }
+
+    #[test]
+    fn text_form_loses_nothing() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Holder(#[serde(with = "text")] Payload);
+        let codec = Payload::from_codec(vec![CODEC_MARK, 255]).unwrap();
+        let json = Payload::from_json_text(r#"{"$bytes":"AA==", "n":9007199254740993}"#).unwrap();
+        for payload in [Payload::ABSENT, Payload::null(), json, codec] {
+            let text = serde_json::to_string(&Holder(payload.clone())).unwrap();
+            assert_eq!(
+                serde_json::from_str::<Holder>(&text).unwrap(),
+                Holder(payload)
+            );
+        }
+        assert!(serde_json::from_str::<Holder>(r#""x""#).is_err());
     }
 
     #[test]

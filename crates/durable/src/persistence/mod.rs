@@ -18,6 +18,8 @@ pub mod migrations;
 pub mod model;
 mod planted;
 mod port;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod seed_ops;
 mod shard;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

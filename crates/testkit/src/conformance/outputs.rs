@@ -25,7 +25,6 @@ claims! { "outputs":
     a_turn_sets_and_clears_the_owner,
     each_end_is_stored_with_its_result_or_error,
     an_ended_run_is_counted_with_its_duration,
-    times_saturate_instead_of_overflowing,
 }
 
 /// A child to start.
@@ -401,20 +400,4 @@ async fn an_ended_run_is_counted_with_its_duration(w: &World) {
     );
     assert_eq!(total.hour.as_second() % 3600, 0);
     assert!((0..3600).contains(&(w.instant().as_second() - total.hour.as_second())));
-}
-
-async fn times_saturate_instead_of_overflowing(w: &World) {
-    let century = Duration::from_millis(everruns_durable::persistence::limits::DURATION_MS_MAX);
-    let run_id = w.start().await;
-    let mut turn = w.turn(run_id).await;
-    turn.timers = vec![World::timer("t", century)];
-    turn.tasks = vec![w.task("a")];
-    turn.tasks[0].delay = Some(century);
-    turn.tasks[0].options.schedule_to_close_timeout = Some(century);
-    w.committed(turn).await;
-    let dump = w.dump(run_id).await;
-    let then = after(w.instant(), century);
-    assert_eq!(dump.timers[0].fire_at, then);
-    assert_eq!(dump.tasks[0].visible_at, then);
-    assert_eq!(dump.tasks[0].close_deadline, Some(then));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_core::{Payload, WorkflowEvent};
+use durable_core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{
     DeadLetter, DeadLetterState, FinishedTask, HistoryEvent, RollupKind, RollupOutcome, TaskEnd,
     TaskLease, TaskPlace, TaskRecord, TaskStatus, TimerRecord, after,
@@ -24,6 +24,7 @@ claims! { "turns":
     history_is_read_from_where_one_is,
     timers_are_set_for_their_time,
     instants_are_cut_to_microseconds,
+    times_saturate_instead_of_overflowing,
     a_new_task_is_stored_whole,
     a_task_is_leased_to_the_committer_when_asked,
     a_lease_is_not_given_without_a_request_nor_before_its_time,
@@ -293,6 +294,24 @@ async fn instants_are_cut_to_microseconds(w: &World) {
     assert_eq!(dump.run.updated_at, cut);
     assert_eq!(dump.events[0].created_at, cut);
     assert_eq!(dump.timers[0].fire_at, after(cut, Duration::from_micros(1)));
+}
+
+async fn times_saturate_instead_of_overflowing(w: &World) {
+    let century = Duration::from_millis(everruns_durable::persistence::limits::DURATION_MS_MAX);
+    let late = Timestamp::from_second(Timestamp::MAX.as_second() - 100).expect("before the end");
+    let run_id = w.start().await;
+    let mut turn = w.turn(run_id).await;
+    turn.timers = vec![World::timer("t", century)];
+    turn.tasks = vec![w.task("a")];
+    turn.tasks[0].delay = Some(century);
+    turn.tasks[0].options.schedule_to_close_timeout = Some(century);
+    one(w.store.commit_turns(vec![turn], Some(late)).await);
+    let dump = w.dump(run_id).await;
+    let last = after(late, century);
+    assert!(late < last && last < Timestamp::MAX);
+    assert_eq!(dump.timers[0].fire_at, last);
+    assert_eq!(dump.tasks[0].visible_at, last);
+    assert_eq!(dump.tasks[0].close_deadline, Some(last));
 }
 
 async fn a_new_task_is_stored_whole(w: &World) {

@@ -85,8 +85,10 @@ pub struct MessageRecord {
 }
 
 /// What one run tells another.
+///
+/// Its JSON has the content beside the kind: serde cannot read a payload out of an internally tagged form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum Message {
     /// Start a child.
     StartChild {
@@ -114,6 +116,7 @@ pub enum Message {
         /// How the child ended.
         status: WorkflowStatus,
         /// Its result.
+        #[serde(with = "durable_core::payload::text")]
         result: Payload,
         /// Its error.
         error: Option<Failure>,
@@ -139,6 +142,7 @@ pub struct StoredStart {
     /// Version.
     pub version: String,
     /// Input.
+    #[serde(with = "durable_core::payload::text")]
     pub input: Payload,
     /// The user's own key.
     pub business_id: Option<String>,
@@ -147,6 +151,7 @@ pub struct StoredStart {
     /// Search attributes.
     pub attributes: super::run::Attributes,
     /// Metadata.
+    #[serde(with = "durable_core::payload::text")]
     pub memo: Payload,
     /// Time for all iterations, in milliseconds.
     pub execution_timeout_ms: Option<u64>,

@@ -304,6 +304,7 @@ pub struct NewSignal {
     /// Its name.
     pub signal_type: String,
     /// Its data.
+    #[serde(with = "durable_core::payload::text")]
     pub payload: Payload,
 }
 
@@ -315,6 +316,7 @@ pub struct NewUpdate {
     /// Which handler.
     pub name: String,
     /// Its input.
+    #[serde(with = "durable_core::payload::text")]
     pub input: Payload,
 }
 

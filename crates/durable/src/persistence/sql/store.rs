@@ -73,6 +73,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
     }
 
     async fn load_turns(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<ClaimedTurn>>> {
+        limits::check_batch("the number of runs", run_ids.len())?;
         self.database.load_turns(run_ids.to_vec()).await
     }
 

@@ -79,10 +79,13 @@ impl<'r, 's> Cells<'r, 's> {
     }
 
     pub(super) fn at_opt(&mut self) -> StoreResult<Option<Timestamp>> {
-        let Some(micros) = self.int_opt()? else {
+        let Some(micros) = self.int_opt::<i64>()? else {
             return Ok(None);
         };
-        match Timestamp::from_microsecond(micros) {
+        // Not by `from_microsecond`: its range ends a second before that of instants.
+        let nanos = i32::try_from(micros.rem_euclid(1_000_000) * 1000);
+        let nanos = nanos.expect("less than a second");
+        match Timestamp::new(micros.div_euclid(1_000_000), nanos) {
             Ok(instant) => Ok(Some(instant)),
             Err(error) => Err(self.corrupt(error)),
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use durable_core::Timestamp;
 
-use super::value::cut;
+use crate::persistence::model::cut;
 
 /// What time it is for callers that bring no instant.
 #[derive(Debug)]

@@ -129,6 +129,15 @@ fn settle(conn: &Connection, wanted: Shards, now: Timestamp) -> StoreResult<Shar
     Ok(shards)
 }
 
+impl std::fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sqlite")
+            .field("shards", &self.inner.shards)
+            .field("commits", &self.commits())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         // The writer's connection should be the last one: it folds the log back into the file.

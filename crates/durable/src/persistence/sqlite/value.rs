@@ -6,6 +6,8 @@ use rusqlite::types::{Null, ToSqlOutput, ValueRef};
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::persistence::model::cut;
+
 /// An id.
 pub(super) struct Id(pub(super) Uuid);
 
@@ -20,7 +22,7 @@ pub(super) struct At(pub(super) Timestamp);
 
 impl ToSql for At {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(self.0.as_microsecond().into())
+        Ok(cut(self.0).as_microsecond().into())
     }
 }
 
@@ -29,9 +31,9 @@ pub(super) struct Until(pub(super) Timestamp);
 
 impl ToSql for Until {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let cut = self.0.as_microsecond();
-        let has_rest = self.0.as_nanosecond() > i128::from(cut) * 1000;
-        Ok((cut + i64::from(has_rest)).into())
+        let whole = cut(self.0);
+        let has_rest = self.0 > whole;
+        Ok((whole.as_microsecond() + i64::from(has_rest)).into())
     }
 }
 
@@ -72,11 +74,6 @@ pub(super) fn rows(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The instant as it is stored.
-pub(super) fn cut(instant: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(instant.as_microsecond()).unwrap_or(instant)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +91,7 @@ mod tests {
         let between = Timestamp::from_nanosecond(5_001).unwrap();
         assert_eq!((stored(&At(between)), stored(&Until(between))), (5, 6));
         assert_eq!((stored(&At(exact)), stored(&Until(exact))), (5, 5));
-        assert_eq!(cut(between), exact);
+        let before = Timestamp::from_nanosecond(-5_001).unwrap();
+        assert_eq!((stored(&At(before)), stored(&Until(before))), (-6, -5));
     }
 }

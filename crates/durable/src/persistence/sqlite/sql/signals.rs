@@ -1,11 +1,13 @@
 //! The ledger of signals.
 
 statements! {
-    /// A signal; one that exists arrives anew.
+    /// A signal; one that exists is written anew.
     PUT =
         "INSERT INTO durable_signals (workflow_id, id, signal_type, payload, sequence_num, sent_at, \
          processed_at, partition_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?) \
-         ON CONFLICT DO UPDATE SET sequence_num = excluded.sequence_num, processed_at = NULL";
+         ON CONFLICT DO UPDATE SET signal_type = excluded.signal_type, payload = excluded.payload, \
+         sequence_num = excluded.sequence_num, sent_at = excluded.sent_at, \
+         processed_at = excluded.processed_at";
     /// One signal.
     GET =
         "SELECT workflow_id, id, signal_type, payload, sequence_num, sent_at, processed_at \

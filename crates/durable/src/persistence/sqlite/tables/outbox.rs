@@ -9,7 +9,7 @@ use crate::persistence::model::{ClaimOutbox, OutboxRecord, OutboxState, after};
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::outbox as sql;
-use crate::persistence::sqlite::value::{At, Body, Id, cut, rows};
+use crate::persistence::sqlite::value::{At, Body, Id, rows};
 
 /// Writes an event, unless its id exists.
 pub(crate) fn insert(db: Db<'_>, event: &OutboxRecord) -> StoreResult<()> {
@@ -76,7 +76,7 @@ pub(crate) fn claim(
         event.state = OutboxState::InFlight;
         event.attempts += 1;
         event.token = Some(claim.token);
-        event.available_at = cut(after(now, claim.lease));
+        event.available_at = after(now, claim.lease);
         update(db, event)?;
     }
     Ok(due)

@@ -11,7 +11,7 @@ use super::tasks;
 use crate::persistence::model::{ClaimTasks, TaskRecord, TaskStatus, after};
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::tasks as sql;
-use crate::persistence::sqlite::value::{cut, rows};
+use crate::persistence::sqlite::value::rows;
 use crate::persistence::{Bug, StoreResult, planted};
 
 /// A claimable task's place: priority from the largest, since when, task, run.
@@ -59,6 +59,6 @@ fn lease(task: &mut TaskRecord, claim: &ClaimTasks, now: Timestamp) {
     task.claimed_by = Some(claim.worker_id.clone());
     task.claimed_at = Some(now);
     task.token = Some(claim.token);
-    task.lease_expires_at = Some(cut(after(now, claim.lease)));
+    task.lease_expires_at = Some(after(now, claim.lease));
     task.heartbeat_at = None;
 }

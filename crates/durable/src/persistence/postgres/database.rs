@@ -1,0 +1,172 @@
+//! The seam's other side: what [`crate::persistence::sql`] asks of a database.
+
+use durable_core::{Payload, Timestamp};
+use uuid::Uuid;
+
+use super::Postgres;
+use crate::persistence::model::{
+    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, History, Page,
+    RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+};
+use crate::persistence::sql::tx::{Concern, Database, Intent};
+use crate::persistence::{Shards, StoreResult};
+
+impl Database for Postgres {
+    fn shards(&self) -> Shards {
+        self.shards
+    }
+
+    async fn write<I: Intent>(&self, concern: Concern, intent: I) -> StoreResult<I::Answer> {
+        self.carry_out(concern, &intent).await
+    }
+
+    async fn load_turns(&self, run_ids: Vec<Uuid>) -> StoreResult<Vec<Option<ClaimedTurn>>> {
+        self.read_turns(&run_ids).await
+    }
+
+    async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
+        self.read_history(run_id, after).await
+    }
+
+    async fn get_update(
+        &self,
+        run_id: Uuid,
+        update_id: String,
+    ) -> StoreResult<Option<UpdateRecord>> {
+        self.read_update(run_id, &update_id).await
+    }
+
+    async fn get_run(&self, run_id: Uuid) -> StoreResult<Option<RunRecord>> {
+        self.read_run(run_id).await
+    }
+
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
+        self.query_runs(&filter, page).await
+    }
+
+    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
+        self.query_run_count(&filter).await
+    }
+
+    async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
+        self.read_attributes(run_id).await
+    }
+
+    async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+        self.query_tasks(&filter, page).await
+    }
+
+    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
+        self.read_step_logs(run_id, page).await
+    }
+
+    async fn counts(&self) -> StoreResult<StoreCounts> {
+        self.read_counts().await
+    }
+
+    async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
+        self.read_rollups(from).await
+    }
+
+    async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
+        self.query_dlq(&filter, page).await
+    }
+
+    async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
+        self.delete_letters(&filter, max).await
+    }
+
+    async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
+        self.replace_schedule(&schedule).await
+    }
+
+    async fn get_schedule(&self, id: String) -> StoreResult<Option<ScheduleRecord>> {
+        self.read_schedule(&id).await
+    }
+
+    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
+        self.read_schedules(page).await
+    }
+
+    async fn delete_schedule(&self, id: String) -> StoreResult<bool> {
+        self.remove_schedule(&id).await
+    }
+
+    async fn due_schedules(
+        &self,
+        max: usize,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        self.read_due_schedules(max, now).await
+    }
+
+    async fn register_worker(&self, worker: WorkerInfo, now: Option<Timestamp>) -> StoreResult<()> {
+        self.put_worker(&worker, now).await
+    }
+
+    async fn worker_heartbeat(
+        &self,
+        beat: WorkerBeat,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Option<WorkerStatus>> {
+        self.beat_worker(&beat, now).await
+    }
+
+    async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>> {
+        self.read_workers(&filter).await
+    }
+
+    async fn set_worker_status(
+        &self,
+        worker_id: String,
+        status: WorkerStatus,
+    ) -> StoreResult<bool> {
+        self.put_worker_status(&worker_id, status).await
+    }
+
+    async fn deregister_worker(&self, worker_id: String) -> StoreResult<bool> {
+        self.remove_worker(&worker_id).await
+    }
+
+    async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>> {
+        self.stop_workers(silent_since).await
+    }
+
+    async fn get_breaker(&self, key: String) -> StoreResult<Option<BreakerRecord>> {
+        self.read_breaker(&key).await
+    }
+
+    async fn save_breaker(
+        &self,
+        breaker: BreakerRecord,
+        now: Option<Timestamp>,
+    ) -> StoreResult<bool> {
+        self.put_breaker(&breaker, now).await
+    }
+
+    async fn list_breakers(&self) -> StoreResult<Vec<BreakerRecord>> {
+        self.read_breakers().await
+    }
+
+    async fn reset_breaker(&self, key: String) -> StoreResult<bool> {
+        self.remove_breaker(&key).await
+    }
+
+    async fn get_once(&self, key: String) -> StoreResult<Option<Payload>> {
+        self.read_once(&key).await
+    }
+
+    async fn put_once(
+        &self,
+        key: String,
+        result: Payload,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Payload> {
+        self.record_once(&key, &result, now).await
+    }
+
+    async fn dump(&self) -> StoreResult<Dump> {
+        self.read_dump().await
+    }
+}

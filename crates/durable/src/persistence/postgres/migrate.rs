@@ -1,0 +1,311 @@
+//! The migration runner: all that is missing, in one transaction, whoever comes first.
+
+use std::time::Duration;
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, NoTls};
+
+use super::options::{PostgresOptions, Target, place};
+use super::schema::Schema;
+use super::sqlstate::{open_error, store_error};
+use crate::persistence::migrations::{
+    self, AppliedMigration, Migration, MigrationState, MigrationStatus,
+};
+use crate::persistence::{Shards, StoreError, StoreResult};
+
+macro_rules! migration {
+    ($version:literal, $name:literal, $file:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sql: include_str!(concat!("../migrations/postgres/", $file)),
+        }
+    };
+}
+
+/// Every migration, in order. Once released, one is never edited.
+pub const MIGRATIONS: &[Migration] = &[
+    migration!(1, "workflow_instances", "V001__workflow_instances.sql"),
+    migration!(2, "workflow_events", "V002__workflow_events.sql"),
+    migration!(3, "task_queue", "V003__task_queue.sql"),
+    migration!(4, "dead_letter_queue", "V004__dead_letter_queue.sql"),
+    migration!(
+        5,
+        "circuit_breaker_state",
+        "V005__circuit_breaker_state.sql"
+    ),
+    migration!(6, "workers", "V006__workers.sql"),
+    migration!(7, "signals", "V007__signals.sql"),
+    migration!(8, "messages", "V008__messages.sql"),
+    migration!(9, "human_tasks", "V009__human_tasks.sql"),
+    migration!(10, "views", "V010__views.sql"),
+];
+
+/// Times that two starters may stumble over each other while they create the schema itself.
+const BOOTSTRAP_ATTEMPTS_MAX: u32 = 20;
+
+/// Our own records; made before the first migration, locked by whoever migrates.
+const CREATE_RECORDS: &str = "
+    CREATE TABLE IF NOT EXISTS {s}.durable_schema_migrations (
+        version INT PRIMARY KEY,
+        name TEXT NOT NULL,
+        checksum TEXT NOT NULL,
+        applied_at TIMESTAMPTZ NOT NULL
+    )";
+
+/// Runs what is missing and answers how all migrations stand. Any number of processes may do this at once: one works, the others
+/// wait for it and find nothing to do. Needs no more than the right to create a schema (or to create tables in it).
+///
+/// # Errors
+/// [`StoreError::Open`] when the database cannot be reached, [`StoreError::Schema`] when it is newer than this build.
+pub async fn migrate_up(url: &str, options: &PostgresOptions) -> StoreResult<Vec<MigrationStatus>> {
+    let (client, options) = connect(url, options).await?;
+    let schema = Schema::new(&options.schema)?;
+    up(&client, &schema, options.shards).await?;
+    read_status(&client, &schema).await
+}
+
+/// How all migrations stand; changes nothing.
+///
+/// # Errors
+/// [`StoreError::Open`] when the database cannot be reached.
+pub async fn migration_status(
+    url: &str,
+    options: &PostgresOptions,
+) -> StoreResult<Vec<MigrationStatus>> {
+    let (client, options) = connect(url, options).await?;
+    read_status(&client, &Schema::new(&options.schema)?).await
+}
+
+/// Refuses a database that this build must not work with: newer, changed, or not migrated yet.
+///
+/// # Errors
+/// [`StoreError::Schema`], which says what to do; [`StoreError::Open`] when the database cannot be reached.
+pub async fn validate(url: &str, options: &PostgresOptions) -> StoreResult<()> {
+    check_complete(&migration_status(url, options).await?)
+}
+
+/// Every statement of every migration, for a schema, as it would be run.
+///
+/// # Errors
+/// [`StoreError::Open`] when the schema's name is not allowed.
+pub fn print(schema: &str) -> StoreResult<String> {
+    let schema = Schema::new(schema)?;
+    let mut text = schema.render("CREATE SCHEMA IF NOT EXISTS {s};\n");
+    text.push_str(&schema.render(CREATE_RECORDS));
+    text.push_str(";\n");
+    for migration in MIGRATIONS {
+        let head = format!("\n-- V{:03} {}\n", migration.version, migration.name);
+        text.push_str(&head);
+        text.push_str(&schema.render(migration.sql));
+    }
+    Ok(text)
+}
+
+/// Refuses a schema on which something is missing or unknown.
+pub(super) fn check_complete(status: &[MigrationStatus]) -> StoreResult<()> {
+    migrations::validate(status)?;
+    match status.iter().find(|m| m.state == MigrationState::Pending) {
+        None => Ok(()),
+        Some(missing) => Err(StoreError::Schema(format!(
+            "migration {} ({}) has not been run; run the migrations, or open the store with `migrate`",
+            missing.version, missing.name
+        ))),
+    }
+}
+
+/// A connection of the runner's own, past a pooler where a way is given.
+async fn connect(url: &str, options: &PostgresOptions) -> StoreResult<(Client, PostgresOptions)> {
+    let target = Target::parse(url, options.clone())?;
+    let config = match &target.options.direct_url {
+        Some(direct) => Target::parse(direct, target.options.clone())?.config,
+        None => target.config,
+    };
+    let client = direct(&config, target.options.pools.connect_timeout).await?;
+    Ok((client, target.options))
+}
+
+/// Connects within a bounded time; the errors say where and what, and never the password.
+pub(super) async fn direct(
+    config: &tokio_postgres::Config,
+    timeout: Duration,
+) -> StoreResult<Client> {
+    let place = place(config);
+    let connecting = tokio::time::timeout(timeout, config.connect(NoTls));
+    let (client, connection) = connecting
+        .await
+        .map_err(|_| StoreError::open(format!("{place} gave no answer within {timeout:?}")))?
+        .map_err(|error| open_error(error, &place))?;
+    // Ends by itself when the client is dropped.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a direct connection ended");
+        }
+    });
+    Ok(client)
+}
+
+/// Runs what is missing.
+pub(super) async fn up(client: &Client, schema: &Schema, shards: Shards) -> StoreResult<()> {
+    let status = read_status(client, schema).await?;
+    migrations::validate(&status)?;
+    if status.iter().all(|m| m.state == MigrationState::Applied) {
+        return Ok(());
+    }
+    bootstrap(client, schema).await?;
+    let result = run_missing(client, schema, shards).await;
+    if result.is_err() {
+        // The first error counts; a lost connection rolls back by itself.
+        let _ = client.batch_execute("ROLLBACK").await;
+    }
+    result
+}
+
+/// One transaction under a lock that every starter takes: all or nothing.
+async fn run_missing(client: &Client, schema: &Schema, shards: Shards) -> StoreResult<()> {
+    let lock =
+        schema.render("BEGIN; LOCK TABLE {s}.durable_schema_migrations IN ACCESS EXCLUSIVE MODE");
+    client.batch_execute(&lock).await.map_err(store_error)?;
+    let status = read_status(client, schema).await?;
+    migrations::validate(&status)?;
+    for migration in MIGRATIONS {
+        let pending = |m: &MigrationStatus| {
+            m.version == migration.version && m.state == MigrationState::Pending
+        };
+        if status.iter().any(pending) {
+            run_one(client, schema, migration).await?;
+        }
+    }
+    let fix = schema.render(
+        "INSERT INTO {s}.durable_meta (key, value) VALUES ('shards', $1) ON CONFLICT DO NOTHING",
+    );
+    client
+        .execute(&fix, &[&shards.count().to_string()])
+        .await
+        .map_err(store_error)?;
+    client.batch_execute("COMMIT").await.map_err(store_error)
+}
+
+async fn run_one(client: &Client, schema: &Schema, migration: &Migration) -> StoreResult<()> {
+    let failed = |error: tokio_postgres::Error| {
+        let why = error
+            .as_db_error()
+            .map_or_else(|| error.to_string(), ToString::to_string);
+        StoreError::Schema(format!(
+            "migration {} ({}) failed and was rolled back: {why}",
+            migration.version, migration.name
+        ))
+    };
+    client
+        .batch_execute(&schema.render(migration.sql))
+        .await
+        .map_err(failed)?;
+    let record = schema.render(
+        "INSERT INTO {s}.durable_schema_migrations (version, name, checksum, applied_at)
+         VALUES ($1, $2, $3, clock_timestamp())",
+    );
+    client
+        .execute(
+            &record,
+            &[&migration.version, &migration.name, &migration.checksum()],
+        )
+        .await
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Makes the schema and the table of records. `IF NOT EXISTS` does not help two that try at the same moment: the second gets a
+/// unique violation on PostgreSQL's own catalogue, and looks again.
+async fn bootstrap(client: &Client, schema: &Schema) -> StoreResult<()> {
+    for attempt in 1.. {
+        match try_bootstrap(client, schema).await {
+            Err(error) if attempt < BOOTSTRAP_ATTEMPTS_MAX && is_race(&error) => {}
+            result => return result.map_err(store_error),
+        }
+    }
+    Ok(())
+}
+
+async fn try_bootstrap(client: &Client, schema: &Schema) -> Result<(), tokio_postgres::Error> {
+    // Asked first, since CREATE SCHEMA wants a right that a user of an existing schema need not have.
+    let exists = client
+        .query_opt(
+            "SELECT 1 FROM pg_namespace WHERE nspname = $1",
+            &[&schema.name()],
+        )
+        .await?;
+    if exists.is_none() {
+        client
+            .batch_execute(&schema.render("CREATE SCHEMA IF NOT EXISTS {s}"))
+            .await?;
+    }
+    client.batch_execute(&schema.render(CREATE_RECORDS)).await
+}
+
+fn is_race(error: &tokio_postgres::Error) -> bool {
+    matches!(
+        error.code(),
+        Some(
+            &SqlState::UNIQUE_VIOLATION
+                | &SqlState::DUPLICATE_TABLE
+                | &SqlState::DUPLICATE_SCHEMA
+                | &SqlState::DUPLICATE_OBJECT
+                | &SqlState::T_R_DEADLOCK_DETECTED
+        )
+    )
+}
+
+/// How all migrations stand; a database without our records has none.
+pub(super) async fn read_status(
+    client: &Client,
+    schema: &Schema,
+) -> StoreResult<Vec<MigrationStatus>> {
+    let exists = client
+        .query_opt(
+            "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'durable_schema_migrations'",
+            &[&schema.name()],
+        )
+        .await
+        .map_err(store_error)?;
+    if exists.is_none() {
+        return Ok(migrations::status(MIGRATIONS, &[]));
+    }
+    let select = schema.render(
+        "SELECT version, name, checksum FROM {s}.durable_schema_migrations ORDER BY version",
+    );
+    let rows = client.query(&select, &[]).await.map_err(store_error)?;
+    let applied: Vec<AppliedMigration> = rows
+        .iter()
+        .map(|row| AppliedMigration {
+            version: row.get(0),
+            name: row.get(1),
+            checksum: row.get(2),
+        })
+        .collect();
+    Ok(migrations::status(MIGRATIONS, &applied))
+}
+
+/// How many shards the database was made with.
+pub(super) async fn read_shards(client: &Client, schema: &Schema) -> StoreResult<Shards> {
+    let select = schema.render("SELECT value FROM {s}.durable_meta WHERE key = 'shards'");
+    let row = client.query_opt(&select, &[]).await.map_err(store_error)?;
+    let count = row.and_then(|row| row.get::<_, String>(0).parse().ok());
+    count.map(Shards::new).ok_or_else(|| {
+        StoreError::Schema("the database does not say how many shards it has".to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_gaps_and_printed_in_full() {
+        for (i, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(usize::try_from(migration.version), Ok(i + 1));
+        }
+        let text = print("app").unwrap();
+        assert!(text.contains(r#"CREATE TABLE "app".durable_task_queue"#));
+        assert!(!text.contains("{s}"));
+    }
+}

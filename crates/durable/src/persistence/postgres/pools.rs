@@ -1,0 +1,111 @@
+//! Connections: one pool per concern, so that claims cannot starve turns.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use tokio::task::JoinHandle;
+use tokio_postgres::NoTls;
+
+use super::options::PoolConfig;
+use super::sqlstate::pool_error;
+use crate::persistence::sql::tx::Concern;
+use crate::persistence::{StoreError, StoreResult};
+
+/// Longest wait for a connection that others are using.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Plans of the hot statements must not depend on statistics: a queue that was empty when it was last looked at may hold a
+/// million rows now. Every hot statement finds its rows by an index, so what remains is taken away: scans of whole tables, joins
+/// that start with one, and the compiler for queries that the planner deems dear.
+pub(super) const PLAN_SETTINGS: [&str; 4] = [
+    "enable_seqscan=off",
+    "enable_hashjoin=off",
+    "enable_mergejoin=off",
+    "jit=off",
+];
+
+/// The pools.
+pub(super) struct Pools {
+    tasks: Pool,
+    events: Pool,
+    registry: Pool,
+    reaper: JoinHandle<()>,
+}
+
+impl Pools {
+    /// Makes the pools; no connection is made yet.
+    pub(super) fn new(
+        config: &tokio_postgres::Config,
+        sizes: &PoolConfig,
+        pooled: bool,
+    ) -> StoreResult<Self> {
+        let mut hot = config.clone();
+        if !pooled {
+            hot.options(with_plan_settings(config.get_options()));
+        }
+        let tasks = pool(hot.clone(), sizes.task_pool_size, sizes)?;
+        let events = pool(hot, sizes.event_pool_size, sizes)?;
+        let registry = pool(config.clone(), sizes.registry_pool_size, sizes)?;
+        let all = [tasks.clone(), events.clone(), registry.clone()];
+        let reaper = tokio::spawn(close_idle(all, sizes.idle_timeout));
+        Ok(Self {
+            tasks,
+            events,
+            registry,
+            reaper,
+        })
+    }
+
+    /// A connection.
+    pub(super) async fn get(&self, concern: Concern) -> StoreResult<Object> {
+        let pool = match concern {
+            Concern::Tasks => &self.tasks,
+            Concern::Events => &self.events,
+            Concern::Registry => &self.registry,
+        };
+        pool.get().await.map_err(pool_error)
+    }
+}
+
+impl Drop for Pools {
+    fn drop(&mut self) {
+        self.reaper.abort();
+    }
+}
+
+fn pool(config: tokio_postgres::Config, size: u32, sizes: &PoolConfig) -> StoreResult<Pool> {
+    let manager = Manager::from_config(
+        config,
+        NoTls,
+        ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        },
+    );
+    Pool::builder(manager)
+        .max_size(usize::try_from(size.max(1)).unwrap_or(1))
+        .wait_timeout(Some(WAIT_MAX))
+        .create_timeout(Some(sizes.connect_timeout))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| StoreError::open(error.to_string()))
+}
+
+fn with_plan_settings(given: Option<&str>) -> String {
+    let own = PLAN_SETTINGS
+        .map(|setting| format!("-c {setting}"))
+        .join(" ");
+    match given {
+        Some(given) => format!("{own} {given}"),
+        None => own,
+    }
+}
+
+async fn close_idle(pools: [Pool; 3], idle: Duration) {
+    let mut tick = tokio::time::interval((idle / 2).max(Duration::from_secs(1)));
+    loop {
+        tick.tick().await;
+        for pool in &pools {
+            pool.retain(|_, metrics| metrics.last_used() < idle);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Schedules outside a tick.
+
+use durable_core::Timestamp;
+
+use crate::persistence::StoreResult;
+use crate::persistence::model::{Page, ScheduleRecord};
+use crate::persistence::postgres::Postgres;
+use crate::persistence::postgres::bind::{Call, limit, maybe_at, value};
+use crate::persistence::postgres::reader::{read_all, read_first};
+use crate::persistence::postgres::rows::schedules::{put, record};
+use crate::persistence::postgres::sql::schedules;
+use crate::persistence::sql::tx::Concern;
+
+impl Postgres {
+    pub(in crate::persistence::postgres) async fn replace_schedule(
+        &self,
+        schedule: &ScheduleRecord,
+    ) -> StoreResult<()> {
+        let call = put(&schedules::REPLACE_SCHEDULE, &[schedule]);
+        self.once(Concern::Registry, call).await.map(drop)
+    }
+
+    pub(in crate::persistence::postgres) async fn read_schedule(
+        &self,
+        id: &str,
+    ) -> StoreResult<Option<ScheduleRecord>> {
+        let call = Call::new(&schedules::READ_SCHEDULE, vec![value(id)]);
+        read_first(&self.read_one(Concern::Registry, call).await?, record)
+    }
+
+    pub(in crate::persistence::postgres) async fn read_schedules(
+        &self,
+        page: Page,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        let params = vec![value(limit(page.rows())), value(limit(page.offset))];
+        let call = Call::new(&schedules::LIST_SCHEDULES, params);
+        read_all(&self.read_one(Concern::Registry, call).await?, record)
+    }
+
+    pub(in crate::persistence::postgres) async fn remove_schedule(
+        &self,
+        id: &str,
+    ) -> StoreResult<bool> {
+        let call = Call::new(&schedules::DELETE_SCHEDULE, vec![value(id)]);
+        Ok(!self.once(Concern::Registry, call).await?.is_empty())
+    }
+
+    pub(in crate::persistence::postgres) async fn read_due_schedules(
+        &self,
+        max: usize,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        let params = vec![value(maybe_at(now)), value(limit(max))];
+        let call = Call::new(&schedules::DUE_SCHEDULES, params);
+        read_all(&self.read_one(Concern::Registry, call).await?, record)
+    }
+}

@@ -1,0 +1,47 @@
+//! Queued tasks.
+
+use tokio_postgres::types::Type;
+
+use super::filter::Query;
+use crate::persistence::StoreResult;
+use crate::persistence::model::{Page, TaskFilter, TaskRecord, TaskStatus};
+use crate::persistence::postgres::Postgres;
+use crate::persistence::postgres::bind::limit;
+use crate::persistence::postgres::reader::read_all;
+use crate::persistence::postgres::rows;
+use crate::persistence::postgres::sql::tasks::task_columns;
+
+impl Postgres {
+    pub(in crate::persistence::postgres) async fn query_tasks(
+        &self,
+        filter: &TaskFilter,
+        page: Page,
+    ) -> StoreResult<Vec<TaskRecord>> {
+        let mut query = Query::new(concat!("SELECT ", task_columns!()));
+        query.text(" FROM {s}.durable_task_queue AS t WHERE TRUE");
+        if let Some(run_id) = filter.run_id {
+            query
+                .with(
+                    " AND t.partition_key = $?",
+                    self.shards.of_run(run_id),
+                    Type::INT4,
+                )
+                .with(" AND t.workflow_id = $?", run_id, Type::UUID);
+        }
+        query
+            .with_some(
+                " AND t.activity_type = $?",
+                filter.activity_type.as_deref(),
+                Type::TEXT,
+            )
+            .with_some(
+                " AND t.status = $?",
+                filter.status.map(TaskStatus::as_str),
+                Type::TEXT,
+            )
+            .text(" ORDER BY t.priority DESC, t.visible_at, t.id")
+            .with(" LIMIT $?", limit(page.rows()), Type::INT8)
+            .with(" OFFSET $?", limit(page.offset), Type::INT8);
+        read_all(&self.list(&query).await?, rows::tasks::record)
+    }
+}

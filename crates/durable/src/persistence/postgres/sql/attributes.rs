@@ -1,0 +1,30 @@
+//! Search attributes: `durable_search_attributes`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// Sets attributes, whatever type they had before.
+    PUT_ATTRIBUTES [INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, FLOAT8_ARRAY,
+                    BOOL_ARRAY, TIMESTAMPTZ_ARRAY] = "
+        INSERT INTO {s}.durable_search_attributes
+            (partition_key, workflow_id, name, kind, value_text, value_int, value_double, value_bool,
+             value_time)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) AS u
+        ON CONFLICT (partition_key, workflow_id, name) DO UPDATE
+        SET kind = excluded.kind, value_text = excluded.value_text, value_int = excluded.value_int,
+            value_double = excluded.value_double, value_bool = excluded.value_bool,
+            value_time = excluded.value_time";
+
+    /// Removes attributes. Primary key.
+    DELETE_ATTRIBUTES [INT4, UUID_ARRAY, TEXT_ARRAY] = "
+        DELETE FROM {s}.durable_search_attributes AS t
+        USING unnest($2, $3) AS k(workflow_id, name)
+        WHERE t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.name = k.name";
+
+    /// A run's attributes. Primary key by its first two columns.
+    READ_ATTRIBUTES [INT4, UUID] = "
+        SELECT workflow_id, name, kind, value_text, value_int, value_double, value_bool, value_time
+        FROM {s}.durable_search_attributes
+        WHERE partition_key = $1 AND workflow_id = $2";
+}

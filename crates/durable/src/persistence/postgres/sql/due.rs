@@ -1,0 +1,56 @@
+//! What becomes due. None of these lock: what they find is loaded, and looked at again, under its lock.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// Runs past a deadline. Index `deadline`, in its order.
+    DUE_RUNS [INT4, TIMESTAMPTZ, INT8] = "
+        SELECT id
+        FROM {s}.durable_workflow_instances
+        WHERE partition_key = $1 AND deadline_at <= $2
+        ORDER BY deadline_at, id
+        LIMIT $3";
+
+    /// Timers that are due. Index `due`, in its order.
+    DUE_TIMERS [INT4, TIMESTAMPTZ, INT8] = "
+        SELECT workflow_id, timer_id
+        FROM {s}.durable_timers
+        WHERE partition_key = $1 AND fire_at <= $2
+        ORDER BY fire_at, workflow_id, timer_id
+        LIMIT $3";
+
+    /// Tasks of which a clock has run out. Index `due`; sorts what is due.
+    DUE_TASKS [INT4, TIMESTAMPTZ, INT8] = "
+        SELECT workflow_id, id
+        FROM {s}.durable_task_queue
+        WHERE partition_key = $1 AND due_at <= $2 AND timeout_at <= $2
+        ORDER BY timeout_at, id
+        LIMIT $3";
+
+    /// Leases that have run out. Index `due`; sorts what is due.
+    EXPIRED_LEASES [INT4, TIMESTAMPTZ, INT8] = "
+        SELECT workflow_id, id
+        FROM {s}.durable_task_queue
+        WHERE partition_key = $1 AND due_at <= $2 AND lease_expires_at <= $2 AND status = 'claimed'
+        ORDER BY lease_expires_at, id
+        LIMIT $3";
+
+    /// The next instant at which something of a shard is due, leases apart. Each by the first entry of its index. Of a task that is
+    /// not leased, `due_at` is the timeout; below the first of these there are only leased ones, so that the smallest
+    /// timeout of all is found by reading no more than those.
+    NEXT_DUE [INT4] = "
+        SELECT LEAST(
+            (SELECT deadline_at FROM {s}.durable_workflow_instances
+             WHERE partition_key = $1 AND deadline_at IS NOT NULL
+             ORDER BY deadline_at LIMIT 1),
+            (SELECT fire_at FROM {s}.durable_timers
+             WHERE partition_key = $1
+             ORDER BY fire_at LIMIT 1),
+            free.due_at,
+            (SELECT min(timeout_at) FROM {s}.durable_task_queue
+             WHERE partition_key = $1 AND due_at < COALESCE(free.due_at, 'infinity')))
+        FROM (SELECT (
+            SELECT due_at FROM {s}.durable_task_queue
+            WHERE partition_key = $1 AND due_at IS NOT NULL AND status <> 'claimed'
+            ORDER BY due_at LIMIT 1) AS due_at) AS free";
+}

@@ -1,0 +1,33 @@
+//! Facts that wait: `durable_inbox`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// Facts that wait for runs, in order. Primary key by its first two columns.
+    READ_FACTS [INT4, UUID_ARRAY] = "
+        SELECT workflow_id, arrival, event_type, event_data, payload, attempts, last_attempt, arrived_at
+        FROM {s}.durable_inbox
+        WHERE partition_key = $1 AND workflow_id = ANY($2)
+        ORDER BY workflow_id, arrival";
+
+    /// Facts that a turn took: by number of arrival, never \"all there are\". Primary key.
+    CONSUME_FACTS [INT4, UUID_ARRAY, INT8_ARRAY] = "
+        DELETE FROM {s}.durable_inbox AS t
+        USING unnest($2, $3) AS k(workflow_id, through)
+        WHERE t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.arrival <= k.through";
+
+    /// Facts of an epoch that is over: ends of activities and timers that no longer count. Primary key by its first two columns.
+    DROP_STALE_FACTS [INT4, UUID_ARRAY] = "
+        DELETE FROM {s}.durable_inbox
+        WHERE partition_key = $1 AND workflow_id = ANY($2)
+          AND (event_type LIKE 'activity.%' OR event_type = 'timer.fired')";
+
+    /// Delivers facts.
+    INSERT_FACTS [INT4, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY,
+                  BYTEA_ARRAY, TIMESTAMPTZ_ARRAY] = "
+        INSERT INTO {s}.durable_inbox
+            (partition_key, workflow_id, arrival, event_type, event_data, payload, attempts,
+             last_attempt, arrived_at)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) AS u";
+}

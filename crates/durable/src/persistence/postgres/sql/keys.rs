@@ -1,0 +1,58 @@
+//! Keys that belong to one run: `durable_keys`, sharded by the key itself.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// Reserves keys that do not exist, in key order: whoever is second waits here for the first to commit. Answers those
+    /// that this transaction made, so that they can be taken back.
+    RESERVE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
+        INSERT INTO {s}.durable_keys (partition_key, kind, key, created_at)
+        SELECT $1, u.kind, u.key, clock_timestamp()
+        FROM unnest($2, $3) AS u(kind, key)
+        ON CONFLICT (partition_key, kind, key) DO NOTHING
+        RETURNING kind, key";
+
+    /// Locks keys. Primary key; locks in its order.
+    LOCK_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
+        SELECT t.kind, t.key, t.run_id, t.created_at
+        FROM unnest($2, $3) AS k(kind, key)
+        JOIN {s}.durable_keys AS t
+          ON t.partition_key = $1 AND t.kind = k.kind AND t.key = k.key
+        ORDER BY t.kind, t.key
+        FOR UPDATE OF t";
+
+    /// Looks at tombstones, after the runs they stand for were looked at: a run that is gone has left its tombstone by then.
+    /// Primary key.
+    READ_TOMBSTONES [INT4, TEXT_ARRAY] = "
+        SELECT kind, key, run_id, created_at
+        FROM {s}.durable_keys
+        WHERE partition_key = $1 AND kind = 'tombstone' AND key = ANY($2)";
+
+    /// Writes keys, or moves them to another run. In key order.
+    PUT_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, TIMESTAMPTZ_ARRAY] = "
+        INSERT INTO {s}.durable_keys (partition_key, kind, key, run_id, created_at)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5) AS u
+        ON CONFLICT (partition_key, kind, key) DO UPDATE
+        SET run_id = excluded.run_id, created_at = excluded.created_at";
+
+    /// Takes back reserved keys that got no run. Primary key.
+    UNRESERVE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
+        DELETE FROM {s}.durable_keys AS t
+        USING unnest($2, $3) AS k(kind, key)
+        WHERE t.partition_key = $1 AND t.kind = k.kind AND t.key = k.key AND t.run_id IS NULL";
+
+    /// Deletes keys that still are the run's. Primary key.
+    DELETE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY] = "
+        DELETE FROM {s}.durable_keys AS t
+        USING unnest($2, $3, $4) AS k(kind, key, run_id)
+        WHERE t.partition_key = $1 AND t.kind = k.kind AND t.key = k.key AND t.run_id = k.run_id";
+
+    /// Old tombstones of a shard. Index `tombstones`, in its order.
+    OLD_TOMBSTONES [INT4, TIMESTAMPTZ, INT8] = "
+        SELECT key, run_id, created_at
+        FROM {s}.durable_keys
+        WHERE partition_key = $1 AND kind = 'tombstone' AND created_at < $2 AND run_id IS NOT NULL
+        ORDER BY created_at, key
+        LIMIT $3";
+}

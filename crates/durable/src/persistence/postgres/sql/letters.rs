@@ -1,0 +1,41 @@
+//! Dead letters: `durable_dead_letter_queue`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+/// A whole letter, in the order in which `rows::letters::record` reads it.
+macro_rules! letter_columns {
+    () => {
+        "t.id, t.workflow_id, t.activity_id, t.activity_type, t.input, t.options, t.epoch, t.attempts, \
+         t.last_error, t.error_history, t.parked, t.state, t.dead_at, t.requeued_at, t.requeue_count"
+    };
+}
+pub(in crate::persistence::postgres) use letter_columns;
+
+statements! {
+    /// Letters by run and id; the run's lock keeps them as they are. Primary key.
+    READ_LETTERS [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
+        SELECT ", letter_columns!(), "
+        FROM unnest($2, $3) AS k(workflow_id, id)
+        JOIN {s}.durable_dead_letter_queue AS t
+          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id
+        ORDER BY t.workflow_id, t.id
+        FOR UPDATE OF t");
+
+    /// Writes letters; when a stored one was put back is kept unless the new one says so itself.
+    PUT_LETTERS [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, INT4_ARRAY,
+                 INT4_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, BOOL_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY,
+                 TIMESTAMPTZ_ARRAY, INT4_ARRAY] = "
+        INSERT INTO {s}.durable_dead_letter_queue AS t
+            (partition_key, id, workflow_id, activity_id, activity_type, input, options, epoch,
+             attempts, last_error, error_history, parked, state, dead_at, requeued_at, requeue_count)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) AS u
+        ON CONFLICT (partition_key, workflow_id, id) DO UPDATE
+        SET activity_id = excluded.activity_id, activity_type = excluded.activity_type,
+            input = excluded.input, options = excluded.options, epoch = excluded.epoch,
+            attempts = excluded.attempts, last_error = excluded.last_error,
+            error_history = excluded.error_history, parked = excluded.parked,
+            state = excluded.state, dead_at = excluded.dead_at,
+            requeued_at = COALESCE(excluded.requeued_at, t.requeued_at),
+            requeue_count = excluded.requeue_count";
+}

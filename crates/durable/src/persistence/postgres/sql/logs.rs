@@ -1,0 +1,22 @@
+//! Log lines of attempts: `durable_step_logs`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// New lines; an id that exists is passed over.
+    INSERT_LOGS [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT4_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY,
+                 TIMESTAMPTZ_ARRAY] = "
+        INSERT INTO {s}.durable_step_logs
+            (partition_key, id, workflow_id, activity_id, attempt, level, message, meta, created_at)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) AS u
+        ON CONFLICT (partition_key, workflow_id, id) DO NOTHING";
+
+    /// A page of a run's lines. Primary key, in its order.
+    READ_LOGS [INT4, UUID, INT8, INT8] = "
+        SELECT id, workflow_id, activity_id, attempt, level, message, meta, created_at
+        FROM {s}.durable_step_logs
+        WHERE partition_key = $1 AND workflow_id = $2
+        ORDER BY id
+        LIMIT $3 OFFSET $4";
+}

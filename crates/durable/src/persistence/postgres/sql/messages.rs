@@ -1,0 +1,29 @@
+//! Messages between runs: `durable_messages`, in the sender's shard.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// Writes messages.
+    INSERT_MESSAGES [INT4, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY,
+                     BYTEA_ARRAY] = "
+        INSERT INTO {s}.durable_messages
+            (partition_key, sender, sequence_num, idx, kind, data, payload, memo)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8) AS u";
+
+    /// Messages to deliver, locked; those that another relay has are passed over. Primary key, in its order.
+    PICK_MESSAGES [INT4, INT8] = "
+        SELECT sender, sequence_num, idx, data, payload, memo
+        FROM {s}.durable_messages
+        WHERE partition_key = $1
+        ORDER BY partition_key, sender, sequence_num, idx
+        LIMIT $2
+        FOR UPDATE SKIP LOCKED";
+
+    /// Messages delivered, locked before. Primary key.
+    DELETE_MESSAGES [INT4, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY] = "
+        DELETE FROM {s}.durable_messages AS t
+        USING unnest($2, $3, $4) AS k(sender, sequence_num, idx)
+        WHERE t.partition_key = $1 AND t.sender = k.sender AND t.sequence_num = k.sequence_num
+          AND t.idx = k.idx";
+}

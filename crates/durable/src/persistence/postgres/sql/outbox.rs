@@ -1,0 +1,62 @@
+//! Events for the outside: `durable_outbox`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+/// A whole outbox event, in the order in which `rows::outbox::record` reads it.
+macro_rules! outbox_columns {
+    () => {
+        "t.id, t.workflow_id, t.event_type, t.payload, t.idempotency_key, t.state, t.attempts, \
+         t.available_at, t.token, t.last_error, t.created_at, t.published_at"
+    };
+}
+pub(in crate::persistence::postgres) use outbox_columns;
+
+statements! {
+    /// Locks outbox events by run and id. Primary key; locks in its order.
+    LOCK_OUTBOX [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
+        SELECT ", outbox_columns!(), "
+        FROM unnest($2, $3) AS k(workflow_id, id)
+        JOIN {s}.durable_outbox AS t
+          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id
+        ORDER BY t.workflow_id, t.id
+        FOR UPDATE OF t");
+
+    /// New events; an id that exists is passed over.
+    INSERT_OUTBOX [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY,
+                   TIMESTAMPTZ_ARRAY, UUID_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = "
+        INSERT INTO {s}.durable_outbox
+            (partition_key, id, workflow_id, event_type, payload, idempotency_key, state, attempts,
+             available_at, token, last_error, created_at, published_at)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) AS u
+        ON CONFLICT (partition_key, workflow_id, id) DO NOTHING";
+
+    /// Changed events, locked before. Primary key.
+    UPDATE_OUTBOX [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT4_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
+                   TEXT_ARRAY, TIMESTAMPTZ_ARRAY] = "
+        UPDATE {s}.durable_outbox AS t
+        SET state = u.state, attempts = u.attempts, available_at = u.available_at, token = u.token,
+            last_error = u.last_error, published_at = u.published_at
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
+             AS u(id, workflow_id, state, attempts, available_at, token, last_error, published_at)
+        WHERE t.partition_key = $1 AND t.workflow_id = u.workflow_id AND t.id = u.id";
+
+    /// Claims due events. Index `open`, in its order, passing over those locked by others.
+    CLAIM_OUTBOX [INT4, INT8, UUID, INT8, TIMESTAMPTZ] = concat!("
+        WITH clock AS MATERIALIZED (SELECT COALESCE($5, clock_timestamp()) AS now),
+        pick AS MATERIALIZED (
+            SELECT o.workflow_id, o.id, o.available_at
+            FROM {s}.durable_outbox AS o
+            WHERE o.partition_key = $1 AND o.state IN ('pending', 'in_flight')
+              AND o.available_at <= (SELECT now FROM clock)
+            ORDER BY o.available_at, o.id
+            LIMIT $2
+            FOR UPDATE SKIP LOCKED
+        )
+        UPDATE {s}.durable_outbox AS t
+        SET state = 'in_flight', attempts = t.attempts + 1, token = $3,
+            available_at = clock.now + $4 * INTERVAL '1 microsecond'
+        FROM pick CROSS JOIN clock
+        WHERE t.partition_key = $1 AND t.workflow_id = pick.workflow_id AND t.id = pick.id
+        RETURNING clock.now, pick.available_at, ", outbox_columns!());
+}

@@ -1,0 +1,22 @@
+//! Totals: `durable_rollups`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// Adds to this committer's slot, in key order: two that share a slot after all wait, and never in a circle.
+    ADD_ROLLUPS [INT4, INT4, TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY, INT8_ARRAY,
+                 INT8_ARRAY] = "
+        INSERT INTO {s}.durable_rollups AS t
+            (partition_key, slot, hour, kind, name, outcome, duration_exp, count, total_ms)
+        SELECT $1, $2, u.*
+        FROM unnest($3, $4, $5, $6, $7, $8, $9) AS u
+        ON CONFLICT (partition_key, hour, kind, name, outcome, duration_exp, slot) DO UPDATE
+        SET count = t.count + excluded.count, total_ms = t.total_ms + excluded.total_ms";
+
+    /// Totals since an hour, all slots and shards together.
+    READ_ROLLUPS [TIMESTAMPTZ] = "
+        SELECT hour, kind, name, outcome, duration_exp, sum(count)::BIGINT, sum(total_ms)::BIGINT
+        FROM {s}.durable_rollups
+        WHERE hour >= $1
+        GROUP BY hour, kind, name, outcome, duration_exp";
+}

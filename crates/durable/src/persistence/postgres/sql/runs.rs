@@ -1,0 +1,132 @@
+//! Runs: `durable_workflow_instances`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+/// A whole run, in the order in which `rows::runs::record` reads it.
+macro_rules! run_columns {
+    () => {
+        "id, workflow_type, version, business_id, idempotency_key, fingerprint, status, input, \
+         result, error, memo, trace_id, span_id, trace_flags, parent_id, parent_child_id, \
+         parent_epoch, parent_iteration, parent_close_policy, has_children, sequence_num, \
+         history_start, iteration, epoch, arrivals, consumed, last_turn, ready_at, owner_id, \
+         owner_expires_at, blocked_build, blocked_reason, execution_deadline, run_deadline, \
+         run_timeout_ms, created_at, updated_at, started_at, completed_at"
+    };
+}
+pub(in crate::persistence::postgres) use run_columns;
+
+statements! {
+    /// Locks runs and reads what a write has to know. Primary key; locks in the order of ids.
+    LOCK_RUNS [INT4, UUID_ARRAY] = "
+        SELECT id, workflow_type, business_id, idempotency_key, fingerprint, status, parent_id,
+               parent_child_id, parent_epoch, parent_iteration, parent_close_policy, has_children,
+               sequence_num, history_start, iteration, epoch, arrivals, consumed, last_turn,
+               ready_at, owner_id, owner_expires_at, blocked_build, blocked_reason,
+               execution_deadline, run_deadline, run_timeout_ms, created_at, updated_at, started_at,
+               completed_at, task_count, line_count
+        FROM {s}.durable_workflow_instances
+        WHERE partition_key = $1 AND id = ANY($2)
+        ORDER BY id
+        FOR UPDATE";
+
+    /// Runs by id, nothing locked. Primary key.
+    READ_RUNS [INT4, UUID_ARRAY] = concat!("
+        SELECT ", run_columns!(), "
+        FROM {s}.durable_workflow_instances
+        WHERE partition_key = $1 AND id = ANY($2)");
+
+    /// New runs. A run id that exists is a unique violation: somebody else was first, and the write is planned again.
+    INSERT_RUNS [INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
+                 BYTEA_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
+                 UUID_ARRAY, TEXT_ARRAY, INT4_ARRAY, INT4_ARRAY, TEXT_ARRAY, BOOL_ARRAY, INT8_ARRAY,
+                 INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, INT8_ARRAY, UUID_ARRAY,
+                 TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+                 TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY,
+                 TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
+        INSERT INTO {s}.durable_workflow_instances (partition_key, ", run_columns!(), ", deadline_at)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+                    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35,
+                    $36, $37, $38, $39, $40, $41) AS u");
+
+    /// Changed runs, locked before. Primary key. Input and outcome are kept unless their flag is set; a kept one keeps its
+    /// place in TOAST.
+    UPDATE_RUNS [INT4, UUID_ARRAY, TEXT_ARRAY, BOOL_ARRAY, INT8_ARRAY, INT8_ARRAY, INT4_ARRAY, INT4_ARRAY,
+                 INT8_ARRAY, INT8_ARRAY, UUID_ARRAY, TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY,
+                 TEXT_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY,
+                 TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT4_ARRAY, INT4_ARRAY,
+                 BOOL_ARRAY, BYTEA_ARRAY, BOOL_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY] = "
+        UPDATE {s}.durable_workflow_instances AS t
+        SET status = u.status, has_children = u.has_children, sequence_num = u.sequence_num,
+            history_start = u.history_start, iteration = u.iteration, epoch = u.epoch,
+            arrivals = u.arrivals, consumed = u.consumed, last_turn = u.last_turn,
+            ready_at = u.ready_at, owner_id = u.owner_id, owner_expires_at = u.owner_expires_at,
+            blocked_build = u.blocked_build, blocked_reason = u.blocked_reason,
+            execution_deadline = u.execution_deadline, run_deadline = u.run_deadline,
+            deadline_at = u.deadline_at, updated_at = u.updated_at, started_at = u.started_at,
+            completed_at = u.completed_at, task_count = u.task_count, line_count = u.line_count,
+            input = CASE WHEN u.new_input THEN u.input ELSE t.input END,
+            result = CASE WHEN u.new_outcome THEN u.result ELSE t.result END,
+            error = CASE WHEN u.new_outcome THEN u.error ELSE t.error END
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+                    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)
+             AS u(id, status, has_children, sequence_num, history_start, iteration, epoch, arrivals,
+                  consumed, last_turn, ready_at, owner_id, owner_expires_at, blocked_build,
+                  blocked_reason, execution_deadline, run_deadline, deadline_at, updated_at,
+                  started_at, completed_at, task_count, line_count, new_input, input, new_outcome,
+                  result, error)
+        WHERE t.partition_key = $1 AND t.id = u.id";
+
+    /// Claims ready runs. Per hosted type and version the longest ready by index `ready`, passing over those locked
+    /// by others; of these the longest ready of all. Sorts only candidates. The CTE only locks; it is read once, which a
+    /// sub-select in FROM would not promise.
+    CLAIM_RUNS [INT4, TEXT_ARRAY, TEXT_ARRAY, TEXT, INT8, TEXT, INT8, TIMESTAMPTZ] = concat!("
+        WITH pick AS MATERIALIZED (
+            SELECT c.pick_id, clock.now
+            FROM (SELECT COALESCE($8, clock_timestamp()) AS now) AS clock
+            CROSS JOIN unnest($2, $3) AS hosted(workflow_type, version)
+            CROSS JOIN LATERAL (
+                SELECT r.id AS pick_id, r.ready_at AS pick_ready_at
+                FROM {s}.durable_workflow_instances AS r
+                WHERE r.partition_key = $1 AND r.workflow_type = hosted.workflow_type
+                  AND r.version = hosted.version AND r.ready_at IS NOT NULL
+                  AND (r.owner_expires_at IS NULL OR r.owner_expires_at <= clock.now)
+                  AND r.blocked_build IS DISTINCT FROM $4
+                ORDER BY r.ready_at, r.id
+                LIMIT $5
+                FOR UPDATE SKIP LOCKED
+            ) AS c
+            ORDER BY c.pick_ready_at, c.pick_id
+            LIMIT $5
+        )
+        UPDATE {s}.durable_workflow_instances AS t
+        SET owner_id = $6, owner_expires_at = pick.now + $7 * INTERVAL '1 microsecond'
+        FROM pick
+        WHERE t.partition_key = $1 AND t.id = pick.pick_id
+        RETURNING pick.now, ", run_columns!());
+
+    /// Runs of a parent that have not ended. Index `parent`.
+    OPEN_CHILDREN [INT4, UUID] = "
+        SELECT id
+        FROM {s}.durable_workflow_instances
+        WHERE partition_key = $1 AND parent_id = $2
+          AND status NOT IN ('completed', 'failed', 'cancelled')
+        ORDER BY id";
+
+    /// Ended runs that may be deleted: nothing of theirs is on its way. Index `completed`, or the primary key in its
+    /// order where most runs are old.
+    PURGEABLE_RUNS [INT4, TIMESTAMPTZ, INT8] = "
+        SELECT r.id
+        FROM {s}.durable_workflow_instances AS r
+        WHERE r.partition_key = $1 AND r.completed_at < $2
+          AND r.status IN ('completed', 'failed', 'cancelled')
+          AND NOT EXISTS (
+              SELECT 1 FROM {s}.durable_messages AS m
+              WHERE m.partition_key = $1 AND m.sender = r.id)
+          AND NOT EXISTS (
+              SELECT 1 FROM {s}.durable_outbox AS o
+              WHERE o.partition_key = $1 AND o.workflow_id = r.id
+                AND o.state IN ('pending', 'in_flight'))
+        ORDER BY r.id
+        LIMIT $3";
+}

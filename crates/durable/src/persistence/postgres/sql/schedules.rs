@@ -1,0 +1,82 @@
+//! Schedules: `durable_schedules`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+/// A whole schedule, in the order in which `rows::schedules::record` reads it.
+macro_rules! schedule_columns {
+    () => {
+        "id, workflow_type, version, input, cron, time_zone, overlap, catchup_window_ms, paused, \
+         next_fire_at, last_fire_at, last_run, created_at, updated_at"
+    };
+}
+
+statements! {
+    /// Locks schedules. Primary key; locks in its order.
+    LOCK_SCHEDULES [TEXT_ARRAY] = concat!("
+        SELECT ", schedule_columns!(), "
+        FROM {s}.durable_schedules
+        WHERE id = ANY($1)
+        ORDER BY id
+        FOR UPDATE");
+
+    /// Writes schedules that a tick changed, all of them.
+    PUT_SCHEDULES [TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+                   INT8_ARRAY, BOOL_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
+                   TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
+        INSERT INTO {s}.durable_schedules (", schedule_columns!(), ")
+        SELECT u.*
+        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS u
+        ON CONFLICT (id) DO UPDATE
+        SET workflow_type = excluded.workflow_type, version = excluded.version,
+            input = excluded.input, cron = excluded.cron, time_zone = excluded.time_zone,
+            overlap = excluded.overlap, catchup_window_ms = excluded.catchup_window_ms,
+            paused = excluded.paused, next_fire_at = excluded.next_fire_at,
+            last_fire_at = excluded.last_fire_at, last_run = excluded.last_run,
+            updated_at = excluded.updated_at");
+
+    /// Creates or replaces a schedule; what its ticks have left there is kept.
+    REPLACE_SCHEDULE [TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+                      INT8_ARRAY, BOOL_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
+                      TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
+        INSERT INTO {s}.durable_schedules (", schedule_columns!(), ")
+        SELECT u.*
+        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS u
+        ON CONFLICT (id) DO UPDATE
+        SET workflow_type = excluded.workflow_type, version = excluded.version,
+            input = excluded.input, cron = excluded.cron, time_zone = excluded.time_zone,
+            overlap = excluded.overlap, catchup_window_ms = excluded.catchup_window_ms,
+            paused = excluded.paused, next_fire_at = excluded.next_fire_at,
+            updated_at = excluded.updated_at");
+
+    /// A schedule. Primary key.
+    READ_SCHEDULE [TEXT] = concat!("
+        SELECT ", schedule_columns!(), "
+        FROM {s}.durable_schedules
+        WHERE id = $1");
+
+    /// A page of schedules. Primary key, in its order.
+    LIST_SCHEDULES [INT8, INT8] = concat!("
+        SELECT ", schedule_columns!(), "
+        FROM {s}.durable_schedules
+        ORDER BY id
+        LIMIT $1 OFFSET $2");
+
+    /// Deletes a schedule. Primary key.
+    DELETE_SCHEDULE [TEXT] = "
+        DELETE FROM {s}.durable_schedules
+        WHERE id = $1
+        RETURNING id";
+
+    /// Schedules that are due. Index `due`, in its order.
+    DUE_SCHEDULES [TIMESTAMPTZ, INT8] = concat!("
+        SELECT ", schedule_columns!(), "
+        FROM {s}.durable_schedules
+        WHERE NOT paused AND next_fire_at <= (SELECT COALESCE($1, clock_timestamp()))
+        ORDER BY next_fire_at, id
+        LIMIT $2");
+
+    /// All schedules.
+    DUMP_SCHEDULES [] = concat!("
+        SELECT ", schedule_columns!(), "
+        FROM {s}.durable_schedules");
+}

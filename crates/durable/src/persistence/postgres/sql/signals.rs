@@ -1,0 +1,30 @@
+//! The ledger of signals: `durable_signals`. `sequence_num` is the number of arrival.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+statements! {
+    /// Signals by run and id; the run's lock keeps them as they are. Primary key.
+    READ_SIGNALS [INT4, UUID_ARRAY, UUID_ARRAY] = "
+        SELECT t.workflow_id, t.id, t.signal_type, t.payload, t.sequence_num, t.sent_at, t.processed_at
+        FROM unnest($2, $3) AS k(workflow_id, id)
+        JOIN {s}.durable_signals AS t
+          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id";
+
+    /// Marks the signals among the facts that a turn took. Index `pending`, which holds only unmarked ones.
+    MARK_SIGNALS [INT4, TIMESTAMPTZ, UUID_ARRAY, INT8_ARRAY] = "
+        UPDATE {s}.durable_signals AS t
+        SET processed_at = $2
+        FROM unnest($3, $4) AS k(workflow_id, through)
+        WHERE t.partition_key = $1 AND t.workflow_id = k.workflow_id
+          AND t.sequence_num <= k.through AND t.processed_at IS NULL";
+
+    /// Notes signals; one that is there (continue-as-new carries it over) gets the new arrival and is unmarked.
+    PUT_SIGNALS [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY,
+                 TIMESTAMPTZ_ARRAY] = "
+        INSERT INTO {s}.durable_signals AS t
+            (partition_key, workflow_id, id, signal_type, payload, sequence_num, sent_at, processed_at)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8) AS u
+        ON CONFLICT (partition_key, workflow_id, id) DO UPDATE
+        SET sequence_num = excluded.sequence_num, processed_at = excluded.processed_at";
+}

@@ -1,0 +1,138 @@
+//! Queued tasks: `durable_task_queue`.
+
+use crate::persistence::postgres::statement::{Statement, statements};
+
+/// A whole task, in the order in which `rows::tasks::record` reads it.
+macro_rules! task_columns {
+    () => {
+        "t.id, t.workflow_id, t.activity_id, t.activity_type, t.input, t.options, t.status, t.line, \
+         t.epoch, t.scheduled_at, t.visible_at, t.attempt, t.deliveries, t.claimed_by, t.claimed_at, \
+         t.token, t.lease_expires_at, t.heartbeat_at, t.heartbeat_details, t.close_deadline, \
+         t.attempts, t.requeue_count, t.trace_id, t.span_id, t.trace_flags"
+    };
+}
+pub(in crate::persistence::postgres) use task_columns;
+
+statements! {
+    /// Locks tasks by run and id. Primary key; locks in its order.
+    LOCK_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
+        SELECT ", task_columns!(), "
+        FROM unnest($2, $3) AS k(workflow_id, id)
+        JOIN {s}.durable_task_queue AS t
+          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id
+        ORDER BY t.workflow_id, t.id
+        FOR UPDATE OF t");
+
+    /// Locks all tasks of runs. Primary key by its first two columns; locks in its order.
+    LOCK_TASKS_OF [INT4, UUID_ARRAY] = concat!("
+        SELECT ", task_columns!(), "
+        FROM {s}.durable_task_queue AS t
+        WHERE t.partition_key = $1 AND t.workflow_id = ANY($2)
+        ORDER BY t.workflow_id, t.id
+        FOR UPDATE");
+
+    /// Tasks that leave, locked before. Primary key.
+    DELETE_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = "
+        DELETE FROM {s}.durable_task_queue AS t
+        USING unnest($2, $3) AS k(workflow_id, id)
+        WHERE t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id";
+
+    /// All tasks of runs that ended, go on as new or were reset. Primary key by its first two columns.
+    DELETE_TASKS_OF [INT4, UUID_ARRAY] = "
+        DELETE FROM {s}.durable_task_queue
+        WHERE partition_key = $1 AND workflow_id = ANY($2)";
+
+    /// Queues tasks.
+    INSERT_TASKS [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, TEXT_ARRAY,
+                  INT4_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT4_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY,
+                  INT4_ARRAY, INT8_ARRAY, INT4_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
+                  TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, BYTEA_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY,
+                  TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, BYTEA_ARRAY, INT4_ARRAY,
+                  TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY] = "
+        INSERT INTO {s}.durable_task_queue
+            (partition_key, id, workflow_id, activity_id, activity_type, input, options, status,
+             priority, line, sequential, epoch, scheduled_at, visible_at, attempt, max_attempts,
+             deliveries, claimed_by, claimed_at, token, lease_expires_at, heartbeat_at,
+             heartbeat_details, schedule_to_start_timeout_ms, start_to_close_timeout_ms,
+             heartbeat_timeout_ms, close_deadline, timeout_at, due_at, attempts, requeue_count,
+             trace_id, span_id, trace_flags)
+        SELECT $1, u.*
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+                    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) AS u";
+
+    /// Changed tasks, locked before. Primary key.
+    UPDATE_TASKS [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INT4_ARRAY, INT4_ARRAY,
+                  TEXT_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY,
+                  BYTEA_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, BYTEA_ARRAY,
+                  INT4_ARRAY] = "
+        UPDATE {s}.durable_task_queue AS t
+        SET status = u.status, visible_at = u.visible_at, attempt = u.attempt,
+            deliveries = u.deliveries, claimed_by = u.claimed_by, claimed_at = u.claimed_at,
+            token = u.token, lease_expires_at = u.lease_expires_at, heartbeat_at = u.heartbeat_at,
+            heartbeat_details = u.heartbeat_details, close_deadline = u.close_deadline,
+            timeout_at = u.timeout_at, due_at = u.due_at, attempts = u.attempts,
+            requeue_count = u.requeue_count
+        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+             AS u(workflow_id, id, status, visible_at, attempt, deliveries, claimed_by, claimed_at,
+                  token, lease_expires_at, heartbeat_at, heartbeat_details, close_deadline,
+                  timeout_at, due_at, attempts, requeue_count)
+        WHERE t.partition_key = $1 AND t.workflow_id = u.workflow_id AND t.id = u.id";
+
+    /// Moves the lines of runs up: the first sequential task, if it stands in line, may be claimed (or waits for its time).
+    /// Primary key by its first two columns: reads the run's tasks, which the run's lock keeps as they are.
+    RELEASE_LINES [INT4, UUID_ARRAY, TIMESTAMPTZ] = "
+        UPDATE {s}.durable_task_queue AS t
+        SET status = CASE WHEN t.visible_at > $3 THEN 'delayed' ELSE 'pending' END,
+            visible_at = GREATEST(t.visible_at, $3),
+            timeout_at = LEAST(t.close_deadline, CASE WHEN t.visible_at > $3 THEN t.visible_at
+                ELSE $3 + t.schedule_to_start_timeout_ms * INTERVAL '1 millisecond' END),
+            due_at = LEAST(t.close_deadline, CASE WHEN t.visible_at > $3 THEN t.visible_at
+                ELSE $3 + t.schedule_to_start_timeout_ms * INTERVAL '1 millisecond' END)
+        FROM unnest($2) AS run(id)
+        CROSS JOIN LATERAL (
+            SELECT h.id, h.status
+            FROM {s}.durable_task_queue AS h
+            WHERE h.partition_key = $1 AND h.workflow_id = run.id AND h.sequential
+            ORDER BY h.line
+            LIMIT 1
+        ) AS head
+        WHERE head.status = 'in_line'
+          AND t.partition_key = $1 AND t.workflow_id = run.id AND t.id = head.id";
+
+    /// Claims pending tasks. Per type the first by index `pending`, passing over those locked by others; of these the
+    /// first of all. Sorts only candidates. The CTE only locks; it is read once, which a sub-select in FROM would not promise.
+    /// `$8` is how much the claim counts: 1, but for the planted mistake that forgets to count.
+    CLAIM_TASKS [INT4, TEXT_ARRAY, INT8, TEXT, UUID, INT8, TIMESTAMPTZ, INT4] = concat!("
+        WITH pick AS MATERIALIZED (
+            SELECT c.workflow_id, c.id, clock.now,
+                   clock.now + $6 * INTERVAL '1 microsecond' AS lease_expires_at
+            FROM (SELECT COALESCE($7, clock_timestamp()) AS now) AS clock
+            CROSS JOIN unnest($2) AS wanted(activity_type)
+            CROSS JOIN LATERAL (
+                SELECT p.workflow_id, p.id, p.priority, p.visible_at
+                FROM {s}.durable_task_queue AS p
+                WHERE p.partition_key = $1 AND p.status = 'pending'
+                  AND p.activity_type = wanted.activity_type
+                ORDER BY p.priority DESC, p.visible_at, p.id
+                LIMIT $3
+                FOR UPDATE SKIP LOCKED
+            ) AS c
+            ORDER BY c.priority DESC, c.visible_at, c.id
+            LIMIT $3
+        )
+        UPDATE {s}.durable_task_queue AS t
+        SET status = 'claimed', attempt = t.attempt + $8, deliveries = t.deliveries + $8,
+            claimed_by = $4, claimed_at = pick.now, token = $5,
+            lease_expires_at = pick.lease_expires_at, heartbeat_at = NULL,
+            timeout_at = LEAST(
+                pick.now + t.start_to_close_timeout_ms * INTERVAL '1 millisecond',
+                pick.now + t.heartbeat_timeout_ms * INTERVAL '1 millisecond',
+                t.close_deadline),
+            due_at = LEAST(
+                pick.now + t.start_to_close_timeout_ms * INTERVAL '1 millisecond',
+                pick.now + t.heartbeat_timeout_ms * INTERVAL '1 millisecond',
+                t.close_deadline, pick.lease_expires_at)
+        FROM pick
+        WHERE t.partition_key = $1 AND t.workflow_id = pick.workflow_id AND t.id = pick.id
+        RETURNING pick.now, ", task_columns!());
+}

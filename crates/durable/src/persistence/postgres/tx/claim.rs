@@ -1,0 +1,138 @@
+//! Claims: one statement each, which picks, locks and changes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use durable_core::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::PgTx;
+use crate::persistence::model::{
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, Fact, OutboxRecord, TaskRecord,
+};
+use crate::persistence::postgres::bind::{Call, limit, long, maybe_at, value};
+use crate::persistence::postgres::reader::{Reader, read_all};
+use crate::persistence::postgres::rows;
+use crate::persistence::postgres::sql::{inbox, outbox, runs, tasks};
+use crate::persistence::{Bug, StoreResult, planted};
+
+/// Pending tasks of a shard, in claim order.
+pub(super) async fn tasks(
+    tx: &mut PgTx,
+    shard: i32,
+    claim: &ClaimTasks,
+    max: usize,
+) -> StoreResult<Vec<TaskRecord>> {
+    let counted: i32 = if planted(Bug::UncountedClaim) { 0 } else { 1 };
+    let mut types: Vec<&str> = claim.activity_types.iter().map(String::as_str).collect();
+    types.sort_unstable();
+    types.dedup();
+    let params = vec![
+        value(shard),
+        value(types),
+        value(limit(max)),
+        value(claim.worker_id.as_str()),
+        value(claim.token),
+        value(micros(claim.lease)),
+        value(maybe_at(tx.now)),
+        value(counted),
+    ];
+    let rows = tx.call(Call::new(&tasks::CLAIM_TASKS, params)).await?;
+    let mut claimed = claimed(tx, &rows, rows::tasks::record)?;
+    claimed.sort_by_key(|task| (Reverse(task.options.priority), task.visible_at, task.id));
+    Ok(claimed)
+}
+
+/// Ready runs of a shard, longest ready first, with their facts. The facts are a second flight: they are rows of their own, so that
+/// a run with many of them is no row too large to send.
+pub(super) async fn turns(
+    tx: &mut PgTx,
+    shard: i32,
+    claim: &ClaimTurns,
+    max: usize,
+) -> StoreResult<Vec<ClaimedTurn>> {
+    let mut hosted: Vec<_> = claim.hosted.iter().collect();
+    hosted.sort_unstable();
+    hosted.dedup();
+    let types: Vec<&str> = hosted.iter().map(|h| h.workflow_type.as_str()).collect();
+    let versions: Vec<&str> = hosted.iter().map(|h| h.version.as_str()).collect();
+    let params = vec![
+        value(shard),
+        value(types),
+        value(versions),
+        value(claim.build.as_str()),
+        value(limit(max)),
+        value(claim.worker_id.as_str()),
+        value(micros(claim.lease)),
+        value(maybe_at(tx.now)),
+    ];
+    let rows = tx.call(Call::new(&runs::CLAIM_RUNS, params)).await?;
+    let mut claimed = claimed(tx, &rows, rows::runs::record)?;
+    if claimed.is_empty() {
+        return Ok(Vec::new());
+    }
+    claimed.sort_by_key(|run| (run.ready_at, run.id));
+    let ids: Vec<Uuid> = claimed.iter().map(|run| run.id).collect();
+    let params = vec![value(shard), value(ids)];
+    let rows = tx.call(Call::new(&inbox::READ_FACTS, params)).await?;
+    let mut facts = facts_by_run(&rows)?;
+    Ok(claimed
+        .into_iter()
+        .map(|run| ClaimedTurn {
+            facts: facts.remove(&run.id).unwrap_or_default(),
+            run,
+        })
+        .collect())
+}
+
+/// Facts by their runs, each in order of arrival.
+pub(in crate::persistence::postgres) fn facts_by_run(
+    rows: &[Row],
+) -> StoreResult<BTreeMap<Uuid, Vec<Fact>>> {
+    let mut facts = BTreeMap::<Uuid, Vec<Fact>>::new();
+    for (run_id, fact) in read_all(rows, rows::inbox::record)? {
+        facts.entry(run_id).or_default().push(fact);
+    }
+    Ok(facts)
+}
+
+/// Due outbox events of a shard, in the order in which they became due.
+pub(super) async fn outbox(
+    tx: &mut PgTx,
+    shard: i32,
+    claim: &ClaimOutbox,
+    max: usize,
+) -> StoreResult<Vec<OutboxRecord>> {
+    let params = vec![
+        value(shard),
+        value(limit(max)),
+        value(claim.token),
+        value(micros(claim.lease)),
+        value(maybe_at(tx.now)),
+    ];
+    let rows = tx.call(Call::new(&outbox::CLAIM_OUTBOX, params)).await?;
+    let read = |row: &mut Reader<'_>| Ok((row.at()?, rows::outbox::record(row)?));
+    let mut claimed = claimed(tx, &rows, read)?;
+    claimed.sort_by_key(|(due_at, event)| (*due_at, event.id));
+    Ok(claimed.into_iter().map(|(_, event)| event).collect())
+}
+
+/// Rows of a claim: the instant that the statement took comes first and becomes the transaction's.
+fn claimed<T>(
+    tx: &mut PgTx,
+    rows: &[Row],
+    read: impl Fn(&mut Reader<'_>) -> StoreResult<T>,
+) -> StoreResult<Vec<T>> {
+    let claimed: Vec<(Timestamp, T)> = read_all(rows, |row| Ok((row.at()?, read(row)?)))?;
+    if let Some((now, _)) = claimed.first() {
+        tx.now = Some(*now);
+    }
+    Ok(claimed.into_iter().map(|(_, item)| item).collect())
+}
+
+/// A lease as stores keep instants: in microseconds.
+fn micros(lease: Duration) -> i64 {
+    long(u64::try_from(lease.as_micros()).unwrap_or(u64::MAX))
+}

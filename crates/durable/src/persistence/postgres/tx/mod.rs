@@ -1,0 +1,265 @@
+//! One transaction: flights of statements, each one round trip.
+
+mod apply;
+mod claim;
+mod load;
+
+pub(super) use claim::facts_by_run;
+
+use std::collections::BTreeSet;
+
+use durable_core::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::bind::{Call, at, limit, value};
+use super::instant::cut;
+use super::reader::{Reader, read_all};
+use super::rows;
+use super::rows::keys::Name;
+use super::slots::Slots;
+use super::sql::{clock, due, keys, messages, runs};
+use super::sqlstate::{Verdict, store_error, verdict};
+use super::statement::Statement;
+use super::wire::Wire;
+use crate::persistence::model::{
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, MessageRecord, OutboxRecord, TaskRecord,
+};
+use crate::persistence::sql::rows::{Changes, Load, Loaded};
+use crate::persistence::sql::tx::Tx;
+use crate::persistence::{Shards, StoreResult};
+
+/// A transaction. `BEGIN` travels with its first statements, `COMMIT` with its last ones.
+///
+/// Dropped before its end (an error, a cancelled caller) it is rolled back before the connection's next user says anything.
+pub(super) struct PgTx {
+    wire: Wire,
+    shards: Shards,
+    /// The instant, once it is known.
+    now: Option<Timestamp>,
+    stage: Stage,
+    /// What to do about the error that ended it.
+    failed: Option<Verdict>,
+    /// Keys that this transaction made and that have no run yet.
+    reserved: BTreeSet<Name>,
+    /// Tombstones that were asked for and not there, to be looked for again when their runs have been looked at.
+    missing_tombstones: BTreeSet<Name>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    Open,
+    Done,
+}
+
+impl PgTx {
+    pub(super) fn new(wire: Wire, shards: Shards, at: Option<Timestamp>) -> Self {
+        Self {
+            wire,
+            shards,
+            now: at.map(cut),
+            stage: Stage::Idle,
+            failed: None,
+            reserved: BTreeSet::new(),
+            missing_tombstones: BTreeSet::new(),
+        }
+    }
+
+    /// What to do about the error that ended it, if one of the database's did.
+    pub(super) fn failed(&self) -> Option<Verdict> {
+        self.failed
+    }
+
+    /// Writes the changes and commits, in one flight; an error of any statement rolls all of it back.
+    pub(super) async fn commit(&mut self, changes: &Changes, slots: &Slots) -> StoreResult<()> {
+        let slot = slots.take();
+        let totals = rows::rollups::merged(&changes.add_rollups);
+        let reserved = std::mem::take(&mut self.reserved);
+        let calls = apply::calls(self.shards, changes, &totals, slot.number(), &reserved);
+        if self.stage == Stage::Idle && calls.is_empty() {
+            return Ok(());
+        }
+        self.send(&calls, Some("COMMIT")).await?;
+        self.stage = Stage::Done;
+        Ok(())
+    }
+
+    /// One flight within the transaction.
+    async fn flight(&mut self, calls: &[Call<'_>]) -> StoreResult<Vec<Vec<Row>>> {
+        self.send(calls, None).await
+    }
+
+    async fn send(&mut self, calls: &[Call<'_>], end: Option<&str>) -> StoreResult<Vec<Vec<Row>>> {
+        let begin = (self.stage == Stage::Idle).then(|| self.wire.shared().begin.clone());
+        // Before the await: whoever drops this future has a transaction to roll back.
+        self.stage = Stage::Open;
+        let answer = self.wire.flight(begin.as_deref(), calls, end).await;
+        answer.map_err(|error| {
+            self.failed = Some(verdict(&error));
+            store_error(error)
+        })
+    }
+
+    /// One statement within the transaction.
+    async fn call(&mut self, call: Call<'_>) -> StoreResult<Vec<Row>> {
+        let mut answers = self.flight(&[call]).await?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// What of a shard is due by now.
+    async fn due(
+        &mut self,
+        statement: &'static Statement,
+        shard: i32,
+        max: usize,
+    ) -> StoreResult<Vec<Row>> {
+        let now = self.now().await?;
+        let params = vec![value(shard), value(at(now)), value(limit(max))];
+        self.call(Call::new(statement, params)).await
+    }
+
+    /// The same statement on every shard, in one flight.
+    async fn on_all_shards(
+        &mut self,
+        call: impl Fn(i32) -> Call<'static>,
+    ) -> StoreResult<Vec<Row>> {
+        let calls: Vec<_> = self.shards.from(0).map(call).collect();
+        Ok(self.flight(&calls).await?.into_iter().flatten().collect())
+    }
+}
+
+impl Drop for PgTx {
+    fn drop(&mut self) {
+        if self.stage == Stage::Open {
+            self.wire.send_and_forget("ROLLBACK");
+        }
+    }
+}
+
+impl Tx for PgTx {
+    fn shards(&self) -> Shards {
+        self.shards
+    }
+
+    async fn now(&mut self) -> StoreResult<Timestamp> {
+        if let Some(now) = self.now {
+            return Ok(now);
+        }
+        let rows = self.call(Call::new(&clock::CLOCK, Vec::new())).await?;
+        let now = read_all(&rows, Reader::at)?[0];
+        Ok(*self.now.insert(now))
+    }
+
+    async fn load(&mut self, load: Load) -> StoreResult<Loaded> {
+        self.load_all(&load).await
+    }
+
+    async fn claim_tasks(
+        &mut self,
+        shard: i32,
+        claim: &ClaimTasks,
+        max: usize,
+    ) -> StoreResult<Vec<TaskRecord>> {
+        claim::tasks(self, shard, claim, max).await
+    }
+
+    async fn claim_turns(
+        &mut self,
+        shard: i32,
+        claim: &ClaimTurns,
+        max: usize,
+    ) -> StoreResult<Vec<ClaimedTurn>> {
+        claim::turns(self, shard, claim, max).await
+    }
+
+    async fn claim_outbox(
+        &mut self,
+        shard: i32,
+        claim: &ClaimOutbox,
+        max: usize,
+    ) -> StoreResult<Vec<OutboxRecord>> {
+        claim::outbox(self, shard, claim, max).await
+    }
+
+    async fn due_runs(&mut self, shard: i32, max: usize) -> StoreResult<Vec<Uuid>> {
+        let rows = self.due(&due::DUE_RUNS, shard, max).await?;
+        read_all(&rows, Reader::next)
+    }
+
+    async fn due_timers(&mut self, shard: i32, max: usize) -> StoreResult<Vec<(Uuid, String)>> {
+        let rows = self.due(&due::DUE_TIMERS, shard, max).await?;
+        read_all(&rows, |row| Ok((row.next()?, row.next()?)))
+    }
+
+    async fn due_tasks(&mut self, shard: i32, max: usize) -> StoreResult<Vec<(Uuid, Uuid)>> {
+        let rows = self.due(&due::DUE_TASKS, shard, max).await?;
+        read_all(&rows, |row| Ok((row.next()?, row.next()?)))
+    }
+
+    async fn expired_leases(&mut self, shard: i32, max: usize) -> StoreResult<Vec<(Uuid, Uuid)>> {
+        let rows = self.due(&due::EXPIRED_LEASES, shard, max).await?;
+        read_all(&rows, |row| Ok((row.next()?, row.next()?)))
+    }
+
+    async fn next_due(&mut self) -> StoreResult<Option<Timestamp>> {
+        let rows = self
+            .on_all_shards(|shard| Call::new(&due::NEXT_DUE, vec![value(shard)]))
+            .await?;
+        let instants = read_all(&rows, Reader::maybe_at)?;
+        Ok(instants.into_iter().flatten().min())
+    }
+
+    async fn pick_messages(&mut self, shard: i32, max: usize) -> StoreResult<Vec<MessageRecord>> {
+        let params = vec![value(shard), value(limit(max))];
+        let rows = self
+            .call(Call::new(&messages::PICK_MESSAGES, params))
+            .await?;
+        read_all(&rows, rows::messages::record)
+    }
+
+    async fn open_children(&mut self, parent: Uuid) -> StoreResult<Vec<Uuid>> {
+        let rows = self
+            .on_all_shards(|shard| {
+                Call::new(&runs::OPEN_CHILDREN, vec![value(shard), value(parent)])
+            })
+            .await?;
+        let mut children = read_all(&rows, Reader::next::<Uuid>)?;
+        children.sort_unstable();
+        Ok(children)
+    }
+
+    async fn purgeable_runs(
+        &mut self,
+        shard: i32,
+        finished_before: Timestamp,
+        max: usize,
+    ) -> StoreResult<Vec<Uuid>> {
+        let params = vec![value(shard), value(at(finished_before)), value(limit(max))];
+        let rows = self.call(Call::new(&runs::PURGEABLE_RUNS, params)).await?;
+        read_all(&rows, Reader::next)
+    }
+
+    async fn old_tombstones(
+        &mut self,
+        before: Timestamp,
+        max: usize,
+    ) -> StoreResult<Vec<(String, Uuid)>> {
+        let rows = self
+            .on_all_shards(|shard| {
+                let params = vec![value(shard), value(at(before)), value(limit(max))];
+                Call::new(&keys::OLD_TOMBSTONES, params)
+            })
+            .await?;
+        let mut tombstones = read_all(&rows, |row| {
+            let (key, run_id): (String, Uuid) = (row.next()?, row.next()?);
+            Ok((row.at()?, key, run_id))
+        })?;
+        tombstones.sort_unstable();
+        tombstones.truncate(max);
+        Ok(tombstones
+            .into_iter()
+            .map(|(_, key, run_id)| (key, run_id))
+            .collect())
+    }
+}

@@ -1,0 +1,181 @@
+//! Statements on their way: prepared by name, or unnamed past a pooler, and many in one flight.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use deadpool_postgres::Object;
+use futures_util::future::{MaybeDone, maybe_done, try_join_all};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row};
+
+use super::bind::Call;
+use super::pools::PLAN_SETTINGS;
+use super::statement::Catalog;
+
+/// What all connections of a store share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Texts of the statements.
+    pub(super) catalog: Catalog,
+    /// Whether statements are sent unnamed.
+    pub(super) pooled: bool,
+    /// How a transaction that writes begins.
+    pub(super) begin: String,
+    /// Statements sent since the store was opened, `BEGIN` and `COMMIT` included.
+    pub(super) sent: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn new(catalog: Catalog, pooled: bool) -> Self {
+        let mut begin = "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned();
+        if pooled {
+            // Otherwise the connection has them from its start.
+            for setting in PLAN_SETTINGS {
+                begin.push_str("; SET LOCAL ");
+                begin.push_str(setting);
+            }
+        }
+        Self {
+            catalog,
+            pooled,
+            begin,
+            sent: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A connection, for one caller at a time.
+pub(super) struct Wire {
+    client: Object,
+    shared: Arc<Shared>,
+}
+
+/// The answer to one message of a flight.
+type Reply<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
+
+impl Wire {
+    pub(super) fn new(client: Object, shared: Arc<Shared>) -> Self {
+        Self { client, shared }
+    }
+
+    /// What the store's connections share.
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Sends everything at once, in order, and then reads the answers: one round trip. `before` and `after` are plain
+    /// statements such as `BEGIN`. The first error is the one that matters: what follows it in a transaction only says that the
+    /// transaction has failed.
+    pub(super) async fn flight(
+        &self,
+        before: Option<&str>,
+        calls: &[Call<'_>],
+        after: Option<&str>,
+    ) -> Result<Vec<Vec<Row>>, Error> {
+        let prepared = self.prepare(calls).await?;
+        let mut replies: Vec<Reply<'_>> = Vec::with_capacity(calls.len() + 2);
+        replies.extend(before.map(|text| self.plain(text)));
+        for (i, call) in calls.iter().enumerate() {
+            replies.push(match prepared.get(i) {
+                Some(statement) => self.named(statement, call),
+                None => self.unnamed(call),
+            });
+        }
+        replies.extend(after.map(|text| self.plain(text)));
+        let count = u64::try_from(replies.len()).unwrap_or(u64::MAX);
+        self.shared.sent.fetch_add(count, Ordering::Relaxed);
+
+        let mut answers = send_in_order(replies).await?.into_iter();
+        if before.is_some() {
+            answers.next();
+        }
+        Ok(answers.take(calls.len()).collect())
+    }
+
+    /// A statement made on the spot, such as a list with filters: sent unnamed, so that the variants do not pile up in caches.
+    pub(super) async fn ad_hoc(
+        &self,
+        sql: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Error> {
+        self.shared.sent.fetch_add(1, Ordering::Relaxed);
+        self.client.query_typed(sql, params).await
+    }
+
+    /// Sends a plain statement without waiting for its answer; what is sent later comes after it.
+    pub(super) fn send_and_forget(&self, text: &str) {
+        self.shared.sent.fetch_add(1, Ordering::Relaxed);
+        let _ = futures_util::FutureExt::now_or_never(self.client.batch_execute(text));
+    }
+
+    /// Statements by name, from the connection's cache but for the first time. None past a pooler.
+    async fn prepare(&self, calls: &[Call<'_>]) -> Result<Vec<tokio_postgres::Statement>, Error> {
+        if self.shared.pooled {
+            return Ok(Vec::new());
+        }
+        let catalog = &self.shared.catalog;
+        try_join_all(calls.iter().map(|call| {
+            self.client
+                .prepare_typed_cached(catalog.text(call.statement), call.statement.params)
+        }))
+        .await
+    }
+
+    fn plain<'a>(&'a self, text: &'a str) -> Reply<'a> {
+        Box::pin(async move {
+            self.client.batch_execute(text).await?;
+            Ok(Vec::new())
+        })
+    }
+
+    fn named<'a>(
+        &'a self,
+        statement: &'a tokio_postgres::Statement,
+        call: &'a Call<'_>,
+    ) -> Reply<'a> {
+        Box::pin(async move {
+            let params: Vec<&(dyn ToSql + Sync)> = call.params.iter().map(|p| &**p as _).collect();
+            self.client.query(statement, &params).await
+        })
+    }
+
+    fn unnamed<'a>(&'a self, call: &'a Call<'_>) -> Reply<'a> {
+        let sql = self.shared.catalog.text(call.statement);
+        Box::pin(async move {
+            let types = call.statement.params.iter().cloned();
+            let params: Vec<(&(dyn ToSql + Sync), Type)> =
+                call.params.iter().map(|p| &**p as _).zip(types).collect();
+            self.client.query_typed(sql, &params).await
+        })
+    }
+}
+
+/// Polls each once, in order, which sends it; then waits for the answers in the same order.
+///
+/// Cancel-safe: a statement that was sent is carried out whether or not its answer is read.
+async fn send_in_order(replies: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, Error> {
+    let mut sent: Vec<Pin<Box<MaybeDone<Reply<'_>>>>> = replies
+        .into_iter()
+        .map(|reply| Box::pin(maybe_done(reply)))
+        .collect();
+    poll_fn(|cx| {
+        for reply in &mut sent {
+            let _ = reply.as_mut().poll(cx);
+        }
+        Poll::Ready(())
+    })
+    .await;
+    let mut answers = Vec::with_capacity(sent.len());
+    let mut first_error = None;
+    for mut reply in sent {
+        reply.as_mut().await;
+        match reply.as_mut().take_output().expect("a reply is read once") {
+            Ok(rows) => answers.push(rows),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    first_error.map_or(Ok(answers), Err)
+}
