@@ -40,8 +40,26 @@ pub(super) async fn judge(
             .find(|run| run.run.id == *run_id)
             .with_context(|| format!("the run of {key} is gone"))?;
         judge_run(run).with_context(|| format!("run of {key}"))?;
+        let letters = dump.dead_letters.iter().filter(|l| l.run_id == *run_id);
+        let failures = run.events.iter().filter(|e| is_final_failure(&e.event));
+        let (letters, failures) = (letters.count(), failures.count());
+        ensure!(
+            letters == failures,
+            "run of {key}: {failures} activities failed for good and left {letters} dead letters"
+        );
     }
     Ok(())
+}
+
+fn is_final_failure(event: &WorkflowEvent) -> bool {
+    matches!(
+        event,
+        WorkflowEvent::ActivityTimedOut { .. }
+            | WorkflowEvent::ActivityFailed {
+                will_retry: false,
+                ..
+            }
+    )
 }
 
 fn of_type<'a>(runs: &'a [RunDump], workflow_type: &str) -> Vec<&'a RunDump> {
