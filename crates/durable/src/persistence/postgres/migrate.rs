@@ -35,11 +35,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "dead_letter_queue",
         sql: include_str!("../migrations/postgres/V004__dead_letter_queue.sql"),
     },
-    migration!(
-        5,
-        "circuit_breaker_state",
-        "V005__circuit_breaker_state.sql"
-    ),
+    Migration {
+        version: 5,
+        name: "circuit_breaker_state",
+        sql: include_str!("../migrations/postgres/V005__circuit_breaker_state.sql"),
+    },
     Migration {
         version: 6,
         name: "workers",
