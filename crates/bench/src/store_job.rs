@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use durable_core::{ActivityOptions, Payload, WorkflowEvent};
+use everruns_durable::core::{ActivityOptions, Payload, WorkflowEvent};
 use everruns_durable::persistence::model::{
     FinishedTask, LeaseRequest, NewTask, Next, StartRun, TaskEnd, TaskLease, TaskPlace, TurnCommit,
     TurnOutcome,

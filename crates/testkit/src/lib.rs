@@ -2,10 +2,14 @@
 //!
 //! Architecture invariant: nothing depends on this crate except tests.
 
+pub mod audit;
 pub mod conformance;
+pub mod differential;
+pub mod faults;
 pub mod flavour;
 pub mod hostile_json;
 pub mod postgres;
+pub mod prove;
 pub mod world;
 
 pub use flavour::{Flavour, StoreUnderTest};

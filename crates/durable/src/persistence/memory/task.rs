@@ -146,7 +146,7 @@ impl State {
             let parks = task.options.on_exhausted == ExhaustedPolicy::Park;
             self.put_dead_letter(&task, failure.clone(), parks, now);
             if parks {
-                self.park_task(task, failure);
+                self.park_task(task, failure, now);
                 return None;
             }
         }
@@ -157,9 +157,10 @@ impl State {
     }
 
     /// The task keeps its place in the line until its dead letter is decided.
-    fn park_task(&mut self, mut task: TaskRecord, failure: Failure) {
+    fn park_task(&mut self, mut task: TaskRecord, failure: Failure, now: Timestamp) {
         task.attempts.push(attempt_record(&task, failure));
         clear_claim(&mut task);
+        task.visible_at = now;
         task.status = TaskStatus::Dead;
         self.put_task(task);
     }

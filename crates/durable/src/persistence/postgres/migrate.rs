@@ -13,32 +13,58 @@ use crate::persistence::migrations::{
 };
 use crate::persistence::{Shards, StoreError, StoreResult};
 
-macro_rules! migration {
-    ($version:literal, $name:literal, $file:literal) => {
-        Migration {
-            version: $version,
-            name: $name,
-            sql: include_str!(concat!("../migrations/postgres/", $file)),
-        }
-    };
-}
-
 /// Every migration, in order. Once released, one is never edited.
 pub const MIGRATIONS: &[Migration] = &[
-    migration!(1, "workflow_instances", "V001__workflow_instances.sql"),
-    migration!(2, "workflow_events", "V002__workflow_events.sql"),
-    migration!(3, "task_queue", "V003__task_queue.sql"),
-    migration!(4, "dead_letter_queue", "V004__dead_letter_queue.sql"),
-    migration!(
-        5,
-        "circuit_breaker_state",
-        "V005__circuit_breaker_state.sql"
-    ),
-    migration!(6, "workers", "V006__workers.sql"),
-    migration!(7, "signals", "V007__signals.sql"),
-    migration!(8, "messages", "V008__messages.sql"),
-    migration!(9, "human_tasks", "V009__human_tasks.sql"),
-    migration!(10, "views", "V010__views.sql"),
+    Migration {
+        version: 1,
+        name: "workflow_instances",
+        sql: include_str!("../migrations/postgres/V001__workflow_instances.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "workflow_events",
+        sql: include_str!("../migrations/postgres/V002__workflow_events.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "task_queue",
+        sql: include_str!("../migrations/postgres/V003__task_queue.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "dead_letter_queue",
+        sql: include_str!("../migrations/postgres/V004__dead_letter_queue.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "circuit_breaker_state",
+        sql: include_str!("../migrations/postgres/V005__circuit_breaker_state.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "workers",
+        sql: include_str!("../migrations/postgres/V006__workers.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "signals",
+        sql: include_str!("../migrations/postgres/V007__signals.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "messages",
+        sql: include_str!("../migrations/postgres/V008__messages.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "human_tasks",
+        sql: include_str!("../migrations/postgres/V009__human_tasks.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "views",
+        sql: include_str!("../migrations/postgres/V010__views.sql"),
+    },
 ];
 
 /// Times that two starters may stumble over each other while they create the schema itself.

@@ -83,6 +83,14 @@ fn refuse_read_only(path: &Path, what: &str) -> StoreResult<()> {
 pub(super) fn open_writer(path: &Path) -> StoreResult<Connection> {
     let conn = Connection::open(path).map_err(|error| not_opened(path, error))?;
     set_up_writer(&conn).map_err(|error| not_opened(path, error))?;
+    let mode: String = conn.query_row(sql::JOURNAL_MODE, [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::open(format!(
+            "{} is on a file system without shared memory, which SQLite's write-ahead log needs; \
+             use a local disk",
+            path.display()
+        )));
+    }
     Ok(conn)
 }
 

@@ -159,3 +159,76 @@ impl std::fmt::Display for Chain<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer on a table whose rows may name a row that is not there until the commit.
+    fn writer() -> Writer {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(
+            "PRAGMA foreign_keys = ON; CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB, \
+             needs INTEGER REFERENCES t (id) DEFERRABLE INITIALLY DEFERRED)",
+        )
+        .unwrap();
+        Writer::start(conn).unwrap()
+    }
+
+    fn insert(id: i64, needs: Option<i64>) -> impl FnOnce(&mut Connection) -> StoreResult<()> {
+        move |conn| {
+            let row = (id, needs);
+            conn.execute("INSERT INTO t (id, needs) VALUES (?, ?)", row)?;
+            Ok(())
+        }
+    }
+
+    async fn ids(writer: &Writer) -> Vec<i64> {
+        let read = |conn: &mut Connection| {
+            let mut all = conn.prepare("SELECT id FROM t ORDER BY id")?;
+            let ids = all.query_map([], |row| row.get(0))?;
+            Ok(ids.collect::<Result<_, _>>()?)
+        };
+        writer.write(read).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_fails_fails_its_whole_group_and_no_other() {
+        let writer = writer();
+        writer.write(insert(1, None)).await.unwrap();
+        // All three are queued before the writer's thread gets to the second.
+        let (stay, go) = std::sync::mpsc::channel::<()>();
+        let first = writer.write(move |_| {
+            go.recv().unwrap();
+            Ok(())
+        });
+        let (second, third) = (
+            writer.write(insert(2, None)),
+            writer.write(insert(3, Some(99))),
+        );
+        let open = async { stay.send(()).unwrap() };
+        let (first, second, third, ()) = tokio::join!(first, second, third, open);
+        for answer in [first, second, third] {
+            let error = answer.unwrap_err();
+            assert!(error.is_outcome_unknown(), "{error}");
+            assert!(error.to_string().contains("FOREIGN KEY"), "{error}");
+        }
+        assert_eq!(ids(&writer).await, [1]);
+        writer.write(insert(4, Some(1))).await.unwrap();
+        assert_eq!(ids(&writer).await, [1, 4]);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_fails_what_does_not_fit() {
+        let writer = writer();
+        let fill = |conn: &mut Connection| {
+            conn.execute_batch("PRAGMA max_page_count = 16")?;
+            conn.execute("INSERT INTO t (id, body) VALUES (7, zeroblob(1000000))", [])?;
+            Ok(())
+        };
+        let error = writer.write(fill).await.unwrap_err();
+        assert!(error.is_retryable(), "{error}");
+        writer.write(insert(1, None)).await.unwrap();
+        assert_eq!(ids(&writer).await, [1]);
+    }
+}

@@ -87,6 +87,7 @@ impl Work {
         if parked {
             task.attempts.push(attempt_record(&task, failure));
             clear_claim(&mut task);
+            task.visible_at = self.now;
             task.status = TaskStatus::Dead;
             self.update_task(task);
             return FinishOutcome::Parked;

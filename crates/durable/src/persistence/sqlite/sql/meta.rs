@@ -18,6 +18,8 @@ statements! {
     /// Set once, when the database is created.
     FIX_SHARDS =
         "INSERT INTO durable_meta (key, value) VALUES ('shards', ?) ON CONFLICT DO NOTHING";
+    /// What SQLite made of the wish for a write-ahead log.
+    JOURNAL_MODE = "PRAGMA journal_mode";
     /// As it was set.
     SHARDS = "SELECT CAST(value AS INTEGER) FROM durable_meta WHERE key = 'shards'";
 }

@@ -1,0 +1,120 @@
+//! Reads.
+
+use everruns_durable::persistence::model::{
+    DeadLetterState, DlqFilter, RunFilter, TaskFilter, TaskStatus, WorkerFilter, WorkerStatus,
+    WorkflowStatus,
+};
+use jiff::Timestamp;
+
+use super::super::intent::Intent;
+use super::super::request::Request;
+use super::super::universe::{ATTRIBUTES, BUSINESS_IDS, UPDATES, WORKFLOWS, id};
+use super::Generator;
+
+impl Generator {
+    pub(super) fn read(&mut self) -> Intent {
+        let run = if self.random.one_in(6) {
+            id(0, 9)
+        } else {
+            self.run()
+        };
+        Intent::Plain(match self.random.below(14) {
+            0 => Request::LoadTurns {
+                runs: vec![run, self.run()],
+            },
+            1 => Request::LoadHistory {
+                run,
+                after: self.random.pick(&[0, 0, 3, -1, 1_000_000]),
+            },
+            2 => Request::GetUpdate {
+                run,
+                update: self.name(UPDATES),
+            },
+            3 => Request::ListWorkers {
+                filter: self.worker_filter(),
+            },
+            4 => Request::GetRun { run },
+            5..8 => Request::ListRuns {
+                filter: self.run_filter(),
+                page: self.page(),
+            },
+            8 => Request::CountRuns {
+                filter: self.run_filter(),
+            },
+            9 => Request::GetAttributes { run },
+            10 => Request::ListTasks {
+                filter: self.task_filter(),
+                page: self.page(),
+            },
+            11 => Request::ListStepLogs {
+                run,
+                page: self.page(),
+            },
+            12 => Request::Counts {},
+            _ => Request::Rollups {
+                from: self
+                    .random
+                    .pick(&[Timestamp::UNIX_EPOCH, self.now, Timestamp::MAX]),
+            },
+        })
+    }
+
+    fn run_filter(&mut self) -> RunFilter {
+        let mut filter = RunFilter::default();
+        match self.random.below(9) {
+            0 => filter.statuses = vec![self.random.pick(&WorkflowStatus::ALL)],
+            1 => filter.statuses = vec![WorkflowStatus::Running, WorkflowStatus::Failed],
+            2 => filter.workflow_type = Some(self.name(WORKFLOWS)),
+            3 => filter.business_id = Some(self.name(BUSINESS_IDS)),
+            4 => {
+                let value = self.attribute();
+                filter.attributes.insert(self.name(ATTRIBUTES), value);
+            }
+            5 => filter.parent = Some(self.run_with(|run| run.has_children)),
+            6 => {
+                filter.created_from = Some(self.ago(60_000));
+                filter.created_until = Some(self.ago(1_000));
+            }
+            7 => filter.blocked = true,
+            _ => {}
+        }
+        if self.random.one_in(4) {
+            filter.before = Some(self.run());
+        }
+        filter
+    }
+
+    fn task_filter(&mut self) -> TaskFilter {
+        TaskFilter {
+            run_id: self.random.percent(25).then(|| self.run()),
+            activity_type: self.random.percent(25).then(|| self.activity_type()),
+            status: self
+                .random
+                .percent(25)
+                .then(|| self.random.pick(&TaskStatus::ALL)),
+        }
+    }
+
+    pub(super) fn dlq_filter(&mut self) -> DlqFilter {
+        DlqFilter {
+            run_id: self.random.percent(25).then(|| self.run()),
+            activity_type: self.random.percent(25).then(|| self.activity_type()),
+            state: self
+                .random
+                .percent(25)
+                .then(|| self.random.pick(&DeadLetterState::ALL)),
+            dead_before: self.random.percent(25).then(|| self.ago(5_000)),
+        }
+    }
+
+    fn worker_filter(&mut self) -> WorkerFilter {
+        WorkerFilter {
+            worker_group: self.random.percent(30).then(|| "gpu".into()),
+            status: self
+                .random
+                .percent(30)
+                .then(|| self.random.pick(&WorkerStatus::ALL)),
+            heartbeat_since: self.random.percent(30).then(|| self.ago(5_000)),
+        }
+    }
+}
