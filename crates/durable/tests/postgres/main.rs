@@ -9,6 +9,7 @@ mod explain;
 mod intents;
 mod migrations;
 mod opening;
+mod pooled;
 mod reads;
 mod samples;
 mod server;

@@ -1,8 +1,11 @@
 //! The migration runner: all that is missing, in one transaction, whoever comes first.
+//!
+//! Statements are sent unnamed here, so that it works through a transaction pooler where there is no other way.
 
 use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls};
 
 use super::options::{PostgresOptions, Target, place};
@@ -206,7 +209,7 @@ async fn run_missing(client: &Client, schema: &Schema, shards: Shards) -> StoreR
         "INSERT INTO {s}.durable_meta (key, value) VALUES ('shards', $1) ON CONFLICT DO NOTHING",
     );
     client
-        .execute(&fix, &[&shards.count().to_string()])
+        .execute_typed(&fix, &[(&shards.count().to_string(), Type::TEXT)])
         .await
         .map_err(store_error)?;
     client.batch_execute("COMMIT").await.map_err(store_error)
@@ -231,9 +234,13 @@ async fn run_one(client: &Client, schema: &Schema, migration: &Migration) -> Sto
          VALUES ($1, $2, $3, clock_timestamp())",
     );
     client
-        .execute(
+        .execute_typed(
             &record,
-            &[&migration.version, &migration.name, &migration.checksum()],
+            &[
+                (&migration.version, Type::INT4),
+                (&migration.name, Type::TEXT),
+                (&migration.checksum(), Type::TEXT),
+            ],
         )
         .await
         .map_err(failed)?;
@@ -255,12 +262,12 @@ async fn bootstrap(client: &Client, schema: &Schema) -> StoreResult<()> {
 async fn try_bootstrap(client: &Client, schema: &Schema) -> Result<(), tokio_postgres::Error> {
     // Asked first, since CREATE SCHEMA wants a right that a user of an existing schema need not have.
     let exists = client
-        .query_opt(
+        .query_typed(
             "SELECT 1 FROM pg_namespace WHERE nspname = $1",
-            &[&schema.name()],
+            &[(&schema.name(), Type::TEXT)],
         )
         .await?;
-    if exists.is_none() {
+    if exists.is_empty() {
         client
             .batch_execute(&schema.render("CREATE SCHEMA IF NOT EXISTS {s}"))
             .await?;
@@ -287,19 +294,22 @@ pub(super) async fn read_status(
     schema: &Schema,
 ) -> StoreResult<Vec<MigrationStatus>> {
     let exists = client
-        .query_opt(
+        .query_typed(
             "SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'durable_schema_migrations'",
-            &[&schema.name()],
+            &[(&schema.name(), Type::TEXT)],
         )
         .await
         .map_err(store_error)?;
-    if exists.is_none() {
+    if exists.is_empty() {
         return Ok(migrations::status(MIGRATIONS, &[]));
     }
     let select = schema.render(
         "SELECT version, name, checksum FROM {s}.durable_schema_migrations ORDER BY version",
     );
-    let rows = client.query(&select, &[]).await.map_err(store_error)?;
+    let rows = client
+        .query_typed(&select, &[])
+        .await
+        .map_err(store_error)?;
     let applied: Vec<AppliedMigration> = rows
         .iter()
         .map(|row| AppliedMigration {
@@ -314,8 +324,13 @@ pub(super) async fn read_status(
 /// How many shards the database was made with.
 pub(super) async fn read_shards(client: &Client, schema: &Schema) -> StoreResult<Shards> {
     let select = schema.render("SELECT value FROM {s}.durable_meta WHERE key = 'shards'");
-    let row = client.query_opt(&select, &[]).await.map_err(store_error)?;
-    let count = row.and_then(|row| row.get::<_, String>(0).parse().ok());
+    let rows = client
+        .query_typed(&select, &[])
+        .await
+        .map_err(store_error)?;
+    let count = rows
+        .first()
+        .and_then(|row| row.get::<_, String>(0).parse().ok());
     count.map(Shards::new).ok_or_else(|| {
         StoreError::Schema("the database does not say how many shards it has".to_owned())
     })
