@@ -13,7 +13,6 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::bind::{Call, at, limit, value};
-use super::instant::cut;
 use super::reader::{Reader, read_all};
 use super::rows;
 use super::rows::keys::Name;
@@ -23,7 +22,7 @@ use super::sqlstate::{Verdict, store_error, verdict};
 use super::statement::Statement;
 use super::wire::Wire;
 use crate::persistence::model::{
-    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, MessageRecord, OutboxRecord, TaskRecord,
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, MessageRecord, OutboxRecord, TaskRecord, cut,
 };
 use crate::persistence::sql::rows::{Changes, Load, Loaded};
 use crate::persistence::sql::tx::Tx;
