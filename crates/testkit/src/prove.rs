@@ -25,7 +25,10 @@ impl Suites {
                 "conformance",
                 vec!["conformance", "--stores", "memory", "--fail-fast"],
             ),
-            ("faults", vec!["faults", "--stores", "memory", "--plans", "40"]),
+            (
+                "faults",
+                vec!["faults", "--stores", "memory", "--plans", "40"],
+            ),
             (
                 "random intents",
                 vec![

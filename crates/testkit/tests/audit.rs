@@ -62,7 +62,9 @@ const RUNS: &[Break] = &[
     ("a terminal event without its status", Invariant::I1, |d| {
         completed(d).run.status = WorkflowStatus::Running;
     }),
-    ("an end without an instant", Invariant::I1, |d| completed(d).run.completed_at = None),
+    ("an end without an instant", Invariant::I1, |d| {
+        completed(d).run.completed_at = None;
+    }),
     ("an ended run with a task", Invariant::I1, |d| {
         let task = busy(d).tasks[0].clone();
         completed(d).tasks.push(task);
@@ -74,7 +76,11 @@ const RUNS: &[Break] = &[
     ("a pending run with a history", Invariant::I1, |d| {
         busy(d).run.status = WorkflowStatus::Pending;
     }),
-    ("a signal in neither inbox nor history", Invariant::I2, |d| busy(d).facts.clear()),
+    (
+        "a signal in neither inbox nor history",
+        Invariant::I2,
+        |d| busy(d).facts.clear(),
+    ),
     ("a signal in the inbox and taken", Invariant::I2, |d| {
         let run = busy(d);
         run.signals[1].processed_at = Some(run.run.updated_at);
@@ -85,30 +91,61 @@ const RUNS: &[Break] = &[
         assert!(matches!(event, WorkflowEvent::SignalReceived { .. }));
         append(run, event);
     }),
-    ("a signal taken and not in the history", Invariant::I2, |d| {
-        busy(d).events[1].event = WorkflowEvent::PatchMarked { patch_id: "p".into() };
-    }),
-    ("an update that waits and was never sent", Invariant::I2, |d| {
-        busy(d).facts[0].event = WorkflowEvent::UpdateAccepted {
-            update_id: "u".into(),
-            name: "n".into(),
-            input: Payload::null(),
-        };
-    }),
+    (
+        "a signal taken and not in the history",
+        Invariant::I2,
+        |d| {
+            busy(d).events[1].event = WorkflowEvent::PatchMarked {
+                patch_id: "p".into(),
+            };
+        },
+    ),
+    (
+        "an update that waits and was never sent",
+        Invariant::I2,
+        |d| {
+            busy(d).facts[0].event = WorkflowEvent::UpdateAccepted {
+                update_id: "u".into(),
+                name: "n".into(),
+                input: Payload::null(),
+            };
+        },
+    ),
     ("a gap in the events", Invariant::I4, |d| {
         busy(d).events.remove(2);
     }),
-    ("a sequence beyond the events", Invariant::I4, |d| busy(d).run.sequence += 1),
-    ("more facts taken than arrived", Invariant::I4, |d| busy(d).run.consumed = 9),
-    ("a gap in the arrivals", Invariant::I4, |d| busy(d).run.arrivals += 1),
-    ("facts that wait and no turn due", Invariant::I4, |d| busy(d).run.ready_at = None),
-    ("an epoch without a reset", Invariant::I4, |d| busy(d).run.epoch = 1),
-    ("an iteration without a continuation", Invariant::I4, |d| busy(d).run.iteration = 1),
-    ("a history that starts elsewhere", Invariant::I4, |d| busy(d).run.history_start = 1),
-    ("an event behind the end", Invariant::I7, |d| {
-        append(completed(d), WorkflowEvent::PatchMarked { patch_id: "p".into() });
+    ("a sequence beyond the events", Invariant::I4, |d| {
+        busy(d).run.sequence += 1;
     }),
-    ("a completed run that was reset", Invariant::I7, |d| append(completed(d), reset(1))),
+    ("more facts taken than arrived", Invariant::I4, |d| {
+        busy(d).run.consumed = 9;
+    }),
+    ("a gap in the arrivals", Invariant::I4, |d| {
+        busy(d).run.arrivals += 1;
+    }),
+    ("facts that wait and no turn due", Invariant::I4, |d| {
+        busy(d).run.ready_at = None;
+    }),
+    ("an epoch without a reset", Invariant::I4, |d| {
+        busy(d).run.epoch = 1;
+    }),
+    ("an iteration without a continuation", Invariant::I4, |d| {
+        busy(d).run.iteration = 1;
+    }),
+    ("a history that starts elsewhere", Invariant::I4, |d| {
+        busy(d).run.history_start = 1;
+    }),
+    ("an event behind the end", Invariant::I7, |d| {
+        append(
+            completed(d),
+            WorkflowEvent::PatchMarked {
+                patch_id: "p".into(),
+            },
+        );
+    }),
+    ("a completed run that was reset", Invariant::I7, |d| {
+        append(completed(d), reset(1));
+    }),
     ("a key that belongs to another run", Invariant::I9, |d| {
         let other = completed(d).run.id;
         let mut keys = d.keys.iter_mut();
@@ -160,12 +197,14 @@ const WORK: &[Break] = &[
             },
         );
     }),
-    ("a timer of an old epoch", Invariant::I5, |d| busy(d).timers[0].epoch = 7),
+    ("a timer of an old epoch", Invariant::I5, |d| {
+        busy(d).timers[0].epoch = 7;
+    }),
     ("a timer that fired early", Invariant::I5, |d| {
         let run = completed(d);
         let fired = |e: &&mut HistoryEvent| matches!(e.event, WorkflowEvent::TimerFired { .. });
         let event = run.events.iter_mut().find(fired).expect("it fired");
-        event.created_at = event.created_at - Duration::from_millis(1);
+        event.created_at -= Duration::from_millis(1);
     }),
     ("a timer that fired and is still set", Invariant::I5, |d| {
         append(
@@ -178,17 +217,29 @@ const WORK: &[Break] = &[
     ("a tick without its key", Invariant::I6, |d| {
         d.keys.retain(|key| key.kind != KeyKind::CronSlot);
     }),
-    ("a schedule that waits for a tick that was taken", Invariant::I6, |d| {
-        d.schedules[0].next_fire_at = d.schedules[0].last_fire_at;
+    (
+        "a schedule that waits for a tick that was taken",
+        Invariant::I6,
+        |d| {
+            d.schedules[0].next_fire_at = d.schedules[0].last_fire_at;
+        },
+    ),
+    ("a dead task without a letter", Invariant::I8, |d| {
+        d.dead_letters.clear();
     }),
-    ("a dead task without a letter", Invariant::I8, |d| d.dead_letters.clear()),
-    ("a dead task whose letter is not parked", Invariant::I8, |d| {
-        d.dead_letters[0].parked = false;
-    }),
+    (
+        "a dead task whose letter is not parked",
+        Invariant::I8,
+        |d| {
+            d.dead_letters[0].parked = false;
+        },
+    ),
     ("two letters for one task", Invariant::I8, |d| {
         d.dead_letters.push(d.dead_letters[0].clone());
     }),
-    ("a letter of no run", Invariant::I8, |d| d.dead_letters[0].run_id = Uuid::nil()),
+    ("a letter of no run", Invariant::I8, |d| {
+        d.dead_letters[0].run_id = Uuid::nil();
+    }),
     ("a final failure without a letter", Invariant::I8, |d| {
         busy(d).facts[0].event = WorkflowEvent::ActivityFailed {
             activity_id: "first".into(),
@@ -213,21 +264,35 @@ const WORK: &[Break] = &[
             },
         );
     }),
-    ("a lease without a token", Invariant::I12, |d| busy(d).tasks[0].token = None),
-    ("a claim that was not counted", Invariant::I12, |d| busy(d).tasks[0].deliveries = 0),
+    ("a lease without a token", Invariant::I12, |d| {
+        busy(d).tasks[0].token = None;
+    }),
+    ("a claim that was not counted", Invariant::I12, |d| {
+        busy(d).tasks[0].deliveries = 0;
+    }),
     ("two of one line at work", Invariant::I12, |d| {
         busy(d).tasks[1].status = TaskStatus::Pending;
     }),
-    ("a task of an old epoch", Invariant::I12, |d| busy(d).tasks[0].epoch = 3),
-    ("a task beside the line that waits in it", Invariant::I12, |d| {
-        busy(d).tasks[1].options.sequential = false;
+    ("a task of an old epoch", Invariant::I12, |d| {
+        busy(d).tasks[0].epoch = 3;
     }),
+    (
+        "a task beside the line that waits in it",
+        Invariant::I12,
+        |d| {
+            busy(d).tasks[1].options.sequential = false;
+        },
+    ),
     ("a result that is not the event's", Invariant::I12, |d| {
         completed(d).run.result = Payload::null();
     }),
-    ("an attribute that the history set otherwise", Invariant::I12, |d| {
-        busy(d).attributes.clear();
-    }),
+    (
+        "an attribute that the history set otherwise",
+        Invariant::I12,
+        |d| {
+            busy(d).attributes.clear();
+        },
+    ),
     ("a child its parent does not know of", Invariant::I12, |d| {
         let parent = busy(d).run.id;
         completed(d).run.parent = Some(ParentLink {
@@ -238,24 +303,30 @@ const WORK: &[Break] = &[
             close_policy: everruns_durable::persistence::model::ClosePolicy::Abandon,
         });
     }),
-    ("ended runs that were not counted", Invariant::I12, |d| d.rollups.clear()),
-    ("an outbox event in flight without a token", Invariant::I12, |d| {
-        let run = busy(d);
-        run.outbox.push(OutboxRecord {
-            id: Uuid::nil(),
-            run_id: run.run.id,
-            event_type: "e".into(),
-            payload: Payload::null(),
-            idempotency_key: None,
-            state: OutboxState::InFlight,
-            attempts: 1,
-            available_at: run.run.created_at,
-            token: None,
-            last_error: None,
-            created_at: run.run.created_at,
-            published_at: None,
-        });
+    ("ended runs that were not counted", Invariant::I12, |d| {
+        d.rollups.clear();
     }),
+    (
+        "an outbox event in flight without a token",
+        Invariant::I12,
+        |d| {
+            let run = busy(d);
+            run.outbox.push(OutboxRecord {
+                id: Uuid::nil(),
+                run_id: run.run.id,
+                event_type: "e".into(),
+                payload: Payload::null(),
+                idempotency_key: None,
+                state: OutboxState::InFlight,
+                attempts: 1,
+                available_at: run.run.created_at,
+                token: None,
+                last_error: None,
+                created_at: run.run.created_at,
+                published_at: None,
+            });
+        },
+    ),
 ];
 
 #[tokio::test]
@@ -275,7 +346,11 @@ async fn everything_that_can_be_broken_is_reported_under_its_invariant() {
         breaks(&mut dump);
         let report = audit_dump(&dump);
         let reported = report.violations.iter().any(|v| v.invariant == *invariant);
-        assert!(reported, "{what} is not reported as {}:\n{report}", invariant.id());
+        assert!(
+            reported,
+            "{what} is not reported as {}:\n{report}",
+            invariant.id()
+        );
     }
 }
 

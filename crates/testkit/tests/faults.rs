@@ -61,7 +61,9 @@ async fn a_call_that_fails_before_is_not_carried_out_and_one_that_fails_after_is
         let behind = store(1).await;
         let world = World::new(behind.clone());
         let faulty = FaultyStore::new(behind.clone(), 1, rates);
-        let failed = faulty.start_runs(vec![world.new_start()], world.now()).await;
+        let failed = faulty
+            .start_runs(vec![world.new_start()], world.now())
+            .await;
         assert!(failed.unwrap_err().is_outcome_unknown());
         assert_eq!(behind.dump().await.unwrap().runs.len(), carried_out);
     }

@@ -31,7 +31,10 @@ pub(super) fn check(dump: &Dump, findings: &mut Findings) {
             findings.expect(
                 task.attempts.iter().all(|a| a.attempt <= task.attempt) || task.requeue_count > 0,
                 run.run.id,
-                format!("activity {} runs an attempt that failed before", task.activity_id),
+                format!(
+                    "activity {} runs an attempt that failed before",
+                    task.activity_id
+                ),
             );
         }
     }

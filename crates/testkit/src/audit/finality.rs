@@ -23,7 +23,10 @@ pub(super) fn check(dump: &Dump, findings: &mut Findings) {
             findings.expect(
                 !reopens || matches!(end.event, WorkflowEvent::WorkflowFailed { .. }),
                 run.run.id,
-                format!("a run that had not failed was reset at {}", next.sequence_num),
+                format!(
+                    "a run that had not failed was reset at {}",
+                    next.sequence_num
+                ),
             );
         }
     }

@@ -114,7 +114,12 @@ impl fmt::Display for AuditReport {
                 0 => "holds".to_owned(),
                 count => format!("BROKEN {count} times"),
             };
-            writeln!(f, "{:<4} {:<72} {verdict}", invariant.id(), invariant.says())?;
+            writeln!(
+                f,
+                "{:<4} {:<72} {verdict}",
+                invariant.id(),
+                invariant.says()
+            )?;
         }
         for violation in &self.violations {
             writeln!(f, "  {violation}")?;

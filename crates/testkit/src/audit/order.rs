@@ -45,7 +45,10 @@ fn arrivals_have_no_gaps(run: &RunDump, findings: &mut Findings) {
     findings.expect(
         fits,
         id,
-        format!("the facts that wait, {numbers:?}, are not those from {} to {arrivals}", consumed + 1),
+        format!(
+            "the facts that wait, {numbers:?}, are not those from {} to {arrivals}",
+            consumed + 1
+        ),
     );
     findings.expect(
         numbers.is_empty() || r.ready_at.is_some(),
@@ -69,7 +72,11 @@ fn marks_are_counted(run: &RunDump, findings: &mut Findings) {
     findings.expect(
         u32::try_from(continued.len()) == Ok(r.iteration),
         r.id,
-        format!("it is in iteration {} after {} continuations", r.iteration, continued.len()),
+        format!(
+            "it is in iteration {} after {} continuations",
+            r.iteration,
+            continued.len()
+        ),
     );
     findings.expect(
         r.epoch == resets,
@@ -80,7 +87,10 @@ fn marks_are_counted(run: &RunDump, findings: &mut Findings) {
     findings.expect(
         r.history_start == start,
         r.id,
-        format!("its iteration begins after {start}, not after {}", r.history_start),
+        format!(
+            "its iteration begins after {start}, not after {}",
+            r.history_start
+        ),
     );
 }
 

@@ -1,8 +1,6 @@
 //! I12, the queue: leases are whole, and only the first of a run's line may be worked on.
 
-use everruns_durable::persistence::model::{
-    Dump, OutboxState, RunDump, TaskRecord, TaskStatus,
-};
+use everruns_durable::persistence::model::{Dump, OutboxState, RunDump, TaskRecord, TaskStatus};
 
 use super::Findings;
 
@@ -32,7 +30,11 @@ fn lease_is_whole(task: &TaskRecord, findings: &mut Findings) {
     findings.expect(
         parts.iter().all(|part| *part == claimed),
         task.run_id,
-        format!("task {} is {} and its lease is {parts:?}", task.id, task.status.as_str()),
+        format!(
+            "task {} is {} and its lease is {parts:?}",
+            task.id,
+            task.status.as_str()
+        ),
     );
     findings.expect(
         !claimed || (task.attempt > 0 && task.deliveries > 0),
@@ -58,14 +60,21 @@ fn line_is_kept(run: &RunDump, findings: &mut Findings) {
         findings.expect(
             fits,
             run.run.id,
-            format!("task {} is {} at place {place} of its line", task.id, task.status.as_str()),
+            format!(
+                "task {} is {} at place {place} of its line",
+                task.id,
+                task.status.as_str()
+            ),
         );
     }
     for pair in line.windows(2) {
         findings.expect(
             pair[0].line < pair[1].line,
             run.run.id,
-            format!("tasks {} and {} have one place in the line", pair[0].id, pair[1].id),
+            format!(
+                "tasks {} and {} have one place in the line",
+                pair[0].id, pair[1].id
+            ),
         );
     }
     let beside = run.tasks.iter().filter(|task| !task.options.sequential);

@@ -14,7 +14,10 @@ pub(super) fn decodable(dump: &Dump, findings: &mut Findings) {
             findings.expect(
                 read.as_ref() == Ok(&event.event),
                 run.run.id,
-                format!("event {} cannot be stored and read back", event.sequence_num),
+                format!(
+                    "event {} cannot be stored and read back",
+                    event.sequence_num
+                ),
             );
         }
     }

@@ -19,7 +19,9 @@ fn taken(dump: &Dump) -> BTreeSet<&str> {
 pub(super) fn check_rows(dump: &Dump, findings: &mut Findings) {
     let taken = taken(dump);
     for key in &taken {
-        let nominal = key.rsplit_once('@').map(|(_, micros)| micros.parse::<i64>());
+        let nominal = key
+            .rsplit_once('@')
+            .map(|(_, micros)| micros.parse::<i64>());
         findings.expect(
             matches!(nominal, Some(Ok(_))),
             None,

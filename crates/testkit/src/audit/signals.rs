@@ -34,10 +34,16 @@ fn what_waits_is_in_the_inbox(run: &RunDump, findings: &mut Findings) {
         .map(|signal| signal.arrival)
         .collect();
     for arrival in waiting.difference(&inbox) {
-        findings.add(id, format!("signal {arrival} is not taken and not in the inbox"));
+        findings.add(
+            id,
+            format!("signal {arrival} is not taken and not in the inbox"),
+        );
     }
     for arrival in inbox.difference(&waiting) {
-        findings.add(id, format!("signal {arrival} is in the inbox and not in the ledger as waiting"));
+        findings.add(
+            id,
+            format!("signal {arrival} is in the inbox and not in the ledger as waiting"),
+        );
     }
     for signal in &run.signals {
         findings.expect(
@@ -86,7 +92,10 @@ fn what_was_taken_is_in_the_history(run: &RunDump, findings: &mut Findings) {
             findings.expect(
                 count <= all,
                 id,
-                format!("signal {:?} was sent {all} times and taken {count} times", likeness.0),
+                format!(
+                    "signal {:?} was sent {all} times and taken {count} times",
+                    likeness.0
+                ),
             );
         }
     }
@@ -101,7 +110,10 @@ fn what_was_taken_is_in_the_history(run: &RunDump, findings: &mut Findings) {
         findings.expect(
             fits,
             id,
-            format!("signal {:?} was taken {taken} times and is {count} times in the history", likeness.0),
+            format!(
+                "signal {:?} was taken {taken} times and is {count} times in the history",
+                likeness.0
+            ),
         );
     }
 }

@@ -35,11 +35,7 @@ pub(super) fn check_keys(dump: &Dump, findings: &mut Findings) {
     }
 }
 
-fn points_at_its_run(
-    key: &KeyRecord,
-    runs: &BTreeMap<Uuid, &RunRecord>,
-    findings: &mut Findings,
-) {
+fn points_at_its_run(key: &KeyRecord, runs: &BTreeMap<Uuid, &RunRecord>, findings: &mut Findings) {
     let run = runs.get(&key.run_id);
     let fits = match key.kind {
         KeyKind::Idempotency => {
@@ -53,7 +49,11 @@ fn points_at_its_run(
     findings.expect(
         fits,
         key.run_id,
-        format!("the {} key {:?} does not belong to it", key.kind.as_str(), key.key),
+        format!(
+            "the {} key {:?} does not belong to it",
+            key.kind.as_str(),
+            key.key
+        ),
     );
 }
 
@@ -71,7 +71,10 @@ pub(super) fn check_children(dump: &Dump, findings: &mut Findings) {
             findings.expect(
                 seen.insert(place),
                 run.run.id,
-                format!("child {} of run {} was started twice", parent.child_id, parent.run_id),
+                format!(
+                    "child {} of run {} was started twice",
+                    parent.child_id, parent.run_id
+                ),
             );
         }
     }

@@ -51,7 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 caught += 1;
                 [bug.name().to_owned(), suite.clone(), by.clone()]
             }
-            Verdict::Missed => [bug.name().to_owned(), String::new(), "NOT CAUGHT".to_owned()],
+            Verdict::Missed => [
+                bug.name().to_owned(),
+                String::new(),
+                "NOT CAUGHT".to_owned(),
+            ],
         };
         table.add_row(row);
     }

@@ -40,7 +40,11 @@ pub(crate) enum Intent {
     /// Leases given back.
     Release(Vec<LeaseRef>),
     /// A run that a build cannot turn; `ahead` is added to its sequence number.
-    Block { run: Uuid, ahead: i64, build: String },
+    Block {
+        run: Uuid,
+        ahead: i64,
+        build: String,
+    },
     /// A decision about the dead letter of a task.
     Decide {
         task: LeaseRef,

@@ -26,9 +26,7 @@ use std::time::Duration;
 
 use durable_core::Payload;
 use everruns_durable::persistence::limits::INBOX_FACTS_MAX;
-use everruns_durable::persistence::model::{
-    NewUpdate, SendUpdate, StartRun, TerminateRun,
-};
+use everruns_durable::persistence::model::{NewUpdate, SendUpdate, StartRun, TerminateRun};
 use generate::Generator;
 use intent::{Intent, Step};
 use play::{Found, Play};

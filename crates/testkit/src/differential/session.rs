@@ -190,7 +190,12 @@ impl Session {
         let events: Vec<WorkflowEvent> = taken.flat_map(events_of).collect();
         turn.events.splice(0..0, events);
         let history = (run.history_start, run.sequence);
-        end(&mut turn, intent.ending, history, (run.epoch, run.iteration));
+        end(
+            &mut turn,
+            intent.ending,
+            history,
+            (run.epoch, run.iteration),
+        );
         match intent.flaw {
             Flaw::None => {}
             Flaw::Sequence(ahead) => turn.expected_sequence += ahead,
@@ -300,7 +305,12 @@ fn end(
 pub(crate) fn signal(number: u64) -> NewSignal {
     NewSignal {
         signal_id: universe::id(number, 4),
-        signal_type: if number.is_multiple_of(3) { "cancel" } else { "Poke" }.into(),
+        signal_type: if number.is_multiple_of(3) {
+            "cancel"
+        } else {
+            "Poke"
+        }
+        .into(),
         payload: universe::payload(number),
     }
 }
@@ -325,12 +335,7 @@ fn flood(run_id: Uuid, first: u64, count: u64) -> Request {
     Request::SendSignals { signals }
 }
 
-async fn block(
-    first: &dyn WorkflowEventStore,
-    run_id: Uuid,
-    ahead: i64,
-    build: String,
-) -> Request {
+async fn block(first: &dyn WorkflowEventStore, run_id: Uuid, ahead: i64, build: String) -> Request {
     let run = first.get_run(run_id).await.ok().flatten();
     Request::BlockRuns {
         blocks: vec![BlockRun {
@@ -365,11 +370,7 @@ async fn ticks_of(
     Request::FireSchedules { fires }
 }
 
-async fn save(
-    first: &dyn WorkflowEventStore,
-    mut breaker: BreakerRecord,
-    ahead: i64,
-) -> Request {
+async fn save(first: &dyn WorkflowEventStore, mut breaker: BreakerRecord, ahead: i64) -> Request {
     let stored = first.get_breaker(&breaker.key).await.ok().flatten();
     breaker.version = stored.map_or(0, |stored| stored.version) + ahead;
     Request::SaveBreaker { breaker }

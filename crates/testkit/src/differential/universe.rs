@@ -56,9 +56,8 @@ const PAYLOADS: &[&str] = &[
 /// An id: a larger `number` is newer, `kind` keeps kinds apart, and the low bytes spread over shards.
 pub(crate) fn id(number: u64, kind: u8) -> Uuid {
     let low = (number ^ u64::from(kind) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let high = 0x0190_0000_0000_7000_u128
-        + (u128::from(number & 0xffff_ffff) << 16)
-        + u128::from(kind);
+    let high =
+        0x0190_0000_0000_7000_u128 + (u128::from(number & 0xffff_ffff) << 16) + u128::from(kind);
     Uuid::from_u128(high << 64 | u128::from(low >> 2 | 0x8000_0000_0000_0000))
 }
 

@@ -97,7 +97,9 @@ impl Workload {
         let mut state = self.state.lock();
         state.ids += 1;
         let low = state.ids.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63;
-        Uuid::from_u128(u128::from(0x0190_0000_0000_7000 + (state.ids << 16)) << 64 | u128::from(low))
+        Uuid::from_u128(
+            (u128::from(0x0190_0000_0000_7000 + (state.ids << 16)) << 64) | u128::from(low),
+        )
     }
 
     fn is_over(&self) -> bool {
@@ -138,7 +140,7 @@ impl Workload {
     async fn signal(&self, run_id: Uuid, run: u64, number: usize) -> anyhow::Result<()> {
         let signal = NewSignal {
             // Both clients send the same signal: it is one.
-            signal_id: Uuid::from_u128(u128::from(run) << 64 | 1 + number as u128),
+            signal_id: Uuid::from_u128((u128::from(run) << 64) | (1 + number as u128)),
             signal_type: "poke".into(),
             payload: Payload::from_value(&number)?,
         };

@@ -75,7 +75,10 @@ fn judge_run(run: &RunDump) -> anyhow::Result<()> {
         run.run.status
     );
     let count = |wanted: &dyn Fn(&WorkflowEvent) -> bool| {
-        run.events.iter().filter(|event| wanted(&event.event)).count()
+        run.events
+            .iter()
+            .filter(|event| wanted(&event.event))
+            .count()
     };
     let ends = count(&|event| event.is_terminal());
     ensure!(ends == 1, "it has ended {ends} times");

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use durable_core::{
-    AttributeValue, ExhaustedPolicy, Failure, Payload, RetryPolicy, WorkflowEvent,
-};
+use durable_core::{AttributeValue, ExhaustedPolicy, Failure, Payload, RetryPolicy, WorkflowEvent};
 use durable_testkit::flavour::Kind;
 use durable_testkit::world::json;
 use durable_testkit::{Flavour, World};

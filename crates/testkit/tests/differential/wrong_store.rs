@@ -41,7 +41,11 @@ pub(crate) async fn is_found_in_answers() -> anyhow::Result<()> {
     let calls = &minimal.calls;
     // A start, a turn that queues, a claim, the result.
     ensure!(calls.len() <= 4, "{} calls: {calls:#?}", calls.len());
-    ensure!(calls.last().is_some_and(|call| call.contains("FinishTasks")));
+    ensure!(
+        calls
+            .last()
+            .is_some_and(|call| call.contains("FinishTasks"))
+    );
     ensure!(minimal.difference.what.contains("finish_tasks"));
     ensure!(minimal.difference.lines.iter().any(|l| l.starts_with("+ ")));
     Ok(())

@@ -155,7 +155,16 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ("purge_runs", &["some", "none"]),
     (
         "state of runs",
-        &["pending", "running", "completed", "failed", "cancelled", "blocked", "owned", "child"],
+        &[
+            "pending",
+            "running",
+            "completed",
+            "failed",
+            "cancelled",
+            "blocked",
+            "owned",
+            "child",
+        ],
     ),
     (
         "state of tasks",

@@ -21,9 +21,11 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
         A::LoadTurns(rows) => rows.iter().map(|row| found(row.is_some())).collect(),
         A::LoadHistory(row) => vec![found(row.is_some())],
         A::CommitTurns(rows) => match request {
-            Request::CommitTurns { turns } => {
-                turns.iter().zip(rows).flat_map(|(t, o)| turn(t, o)).collect()
-            }
+            Request::CommitTurns { turns } => turns
+                .iter()
+                .zip(rows)
+                .flat_map(|(t, o)| turn(t, o))
+                .collect(),
             _ => Vec::new(),
         },
         A::BlockRuns(rows) | A::RenewRuns(rows) | A::ReleaseTasks(rows) | A::FinishOutbox(rows) => {

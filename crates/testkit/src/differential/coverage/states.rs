@@ -41,7 +41,11 @@ fn run(run: &RunDump) -> Vec<(&'static str, &'static str)> {
             .filter(|(is, _)| *is)
             .map(|(_, mark)| ("state of runs", *mark)),
     );
-    seen.extend(run.tasks.iter().map(|t| ("state of tasks", t.status.as_str())));
+    seen.extend(
+        run.tasks
+            .iter()
+            .map(|t| ("state of tasks", t.status.as_str())),
+    );
     seen.extend(
         run.facts
             .iter()

@@ -67,7 +67,9 @@ impl Generator {
         TickIntent {
             schedule: self.name(SCHEDULES),
             beside_ms: self.random.pick(&[0, 0, 0, 0, 1_000, -60_000]),
-            next_after: self.random.pick(&[Some(ms(60_000)), Some(ms(60_000)), None]),
+            next_after: self
+                .random
+                .pick(&[Some(ms(60_000)), Some(ms(60_000)), None]),
             start,
         }
     }

@@ -26,7 +26,11 @@ impl Generator {
         if self.random.one_in(12) {
             runs = vec![self.run_with(|run| run.status == WorkflowStatus::Failed)];
         }
-        Intent::Turns(runs.into_iter().map(|run| self.turn(run, session)).collect())
+        Intent::Turns(
+            runs.into_iter()
+                .map(|run| self.turn(run, session))
+                .collect(),
+        )
     }
 
     /// A set of turns that was sent before.
@@ -45,10 +49,7 @@ impl Generator {
             .view
             .get(&run)
             .is_some_and(|run| run.status == WorkflowStatus::Failed);
-        let child = self
-            .view
-            .get(&run)
-            .is_some_and(|run| run.parent.is_some());
+        let child = self.view.get(&run).is_some_and(|run| run.parent.is_some());
         let ending = if child && self.random.percent(15) {
             Ending::Complete(self.payload())
         } else {
@@ -229,7 +230,9 @@ impl Generator {
             activity_id,
             activity_type,
             input: self.payload(),
-            delay: self.random.pick(&[None, None, None, Some(ms(0)), Some(ms(300))]),
+            delay: self
+                .random
+                .pick(&[None, None, None, Some(ms(0)), Some(ms(300))]),
             lease: self.random.percent(50),
             trace: trace(self.random.below(16)),
         }

@@ -122,11 +122,20 @@ impl Generator {
             },
             schedule_to_start_timeout: ms(self.random.pick(&[50, 2_000, 300_000, 300_000])),
             start_to_close_timeout: ms(self.random.pick(&[50, 3_000, 600_000, 600_000])),
-            heartbeat_timeout: self.random.pick(&[None, None, Some(ms(40)), Some(ms(5_000))]),
-            schedule_to_close_timeout: self.random.pick(&[None, None, Some(ms(100)), Some(ms(20_000))]),
+            heartbeat_timeout: self
+                .random
+                .pick(&[None, None, Some(ms(40)), Some(ms(5_000))]),
+            schedule_to_close_timeout: self.random.pick(&[
+                None,
+                None,
+                Some(ms(100)),
+                Some(ms(20_000)),
+            ]),
             circuit_breaker: None,
             priority: self.random.pick(&[0, 0, 5, -1]),
-            on_exhausted: self.random.pick(&[ExhaustedPolicy::Fail, ExhaustedPolicy::Park]),
+            on_exhausted: self
+                .random
+                .pick(&[ExhaustedPolicy::Fail, ExhaustedPolicy::Park]),
             sequential: self.random.percent(60),
         };
         if self.random.one_in(8) {
