@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use futures_util::future::{join, join5, try_join_all};
 use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 use uuid::Uuid;
 
@@ -96,6 +97,9 @@ async fn connect(url: &str) -> anyhow::Result<Client> {
     Ok(client)
 }
 
+/// Parameters of a statement.
+type Params<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
+
 struct Writer {
     client: Client,
     update: Statement,
@@ -152,28 +156,21 @@ impl Writer {
         let next_runs = if ends { &[][..] } else { ids };
         let finished_runs = if finished.is_empty() { &[][..] } else { ids };
         let expires = now + Duration::from_secs(15);
-        let update = self.client.execute(
-            &self.update,
-            &[&ids, &sequences, &turns, &status, &result, &now],
-        );
-        let insert_events = self.client.execute(
-            &self.events,
-            &[
-                &events.runs,
-                &events.sequences,
-                &events.kinds,
-                &events.data,
-                &events.payloads,
-                &now,
-            ],
-        );
-        let delete = self
-            .client
-            .execute(&self.delete, &[&finished_runs, &finished]);
-        let insert = self.client.execute(
-            &self.insert,
-            &[&next_runs, &next, &inputs, &all_options, &now, &expires],
-        );
+        let update: Params<'_, 6> = [&ids, &sequences, &turns, &status, &result, &now];
+        let EventRows {
+            runs,
+            sequences,
+            kinds,
+            data,
+            payloads,
+        } = &events;
+        let insert_events: Params<'_, 6> = [runs, sequences, kinds, data, payloads, &now];
+        let delete: Params<'_, 2> = [&finished_runs, &finished];
+        let insert: Params<'_, 6> = [&next_runs, &next, &inputs, &all_options, &now, &expires];
+        let update = self.client.execute(&self.update, &update);
+        let insert_events = self.client.execute(&self.events, &insert_events);
+        let delete = self.client.execute(&self.delete, &delete);
+        let insert = self.client.execute(&self.insert, &insert);
         let begin = self.client.batch_execute("BEGIN");
         let work = join5(begin, update, insert_events, delete, insert);
         let commit = self.client.batch_execute("COMMIT");

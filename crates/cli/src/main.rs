@@ -40,7 +40,14 @@ async fn main() -> ExitCode {
     }
 }
 
+/// An error with its causes, each said once.
 #[allow(clippy::print_stderr, reason = "errors go to standard error")]
 fn complain(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    eprintln!("error: {text}");
 }

@@ -7,6 +7,8 @@ use everruns_durable::persistence::sql::SqlStore;
 use everruns_durable::persistence::sqlite::{Sqlite, SqliteOptions};
 use everruns_durable::persistence::{Shards, WorkflowEventStore};
 
+use crate::postgres::TestDatabase;
+
 /// A kind of store, and how it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flavour {
@@ -29,25 +31,62 @@ pub enum Kind {
     Pooled,
 }
 
-/// A store of a test's own; what it occupies goes when this is dropped.
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Sqlite, Self::Postgres, Self::Pooled];
+
+    /// Its name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+            Self::Pooled => "pgbouncer",
+        }
+    }
+
+    /// Reads the name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A store of a test's own.
 pub struct StoreUnderTest {
     /// The store.
     pub store: Arc<dyn WorkflowEventStore>,
-    /// Where its file is.
-    #[allow(dead_code, reason = "it goes when this is dropped")]
-    folder: Option<tempfile::TempDir>,
+    place: Place,
+}
+
+/// What the store occupies.
+enum Place {
+    Nothing,
+    /// Goes when this is dropped.
+    Folder {
+        _folder: tempfile::TempDir,
+    },
+    /// Goes by [`StoreUnderTest::close`].
+    Database(TestDatabase),
+}
+
+impl StoreUnderTest {
+    /// Gives back what the store occupies. A test that fails leaves it behind, for whoever looks why; the test command's
+    /// server is thrown away as a whole.
+    pub async fn close(self) {
+        drop(self.store);
+        if let Place::Database(database) = self.place {
+            database.remove().await;
+        }
+    }
 }
 
 impl Flavour {
     /// Its name in reports, such as `sqlite/4`.
     #[must_use]
     pub fn name(self) -> String {
-        let kind = match self.kind {
-            Kind::Memory => "memory",
-            Kind::Sqlite => "sqlite",
-            Kind::Postgres => "postgres",
-            Kind::Pooled => "pgbouncer",
-        };
+        let kind = self.kind.name();
         if self.shards == 1 {
             kind.to_owned()
         } else {
@@ -60,28 +99,36 @@ impl Flavour {
     /// # Errors
     /// When it cannot be set up.
     pub async fn open(self) -> anyhow::Result<StoreUnderTest> {
+        let shards = Shards::new(self.shards);
         match self.kind {
             Kind::Memory => {
-                let store = MemoryStore::with_shards(Shards::new(self.shards));
+                let store = Arc::new(MemoryStore::with_shards(shards));
                 Ok(StoreUnderTest {
-                    store: Arc::new(store),
-                    folder: None,
+                    store,
+                    place: Place::Nothing,
                 })
             }
             Kind::Sqlite => {
                 let folder = tempfile::tempdir()?;
                 let options = SqliteOptions {
-                    shards: Shards::new(self.shards),
+                    shards,
                     ..SqliteOptions::default()
                 };
                 let database = Sqlite::open(folder.path().join("test.db"), options)?;
                 let store = Arc::new(SqlStore::new(database));
                 Ok(StoreUnderTest {
                     store,
-                    folder: Some(folder),
+                    place: Place::Folder { _folder: folder },
                 })
             }
-            other => anyhow::bail!("{other:?} is not built yet"),
+            Kind::Postgres | Kind::Pooled => {
+                let database = TestDatabase::create(shards).await?;
+                let store = database.open(self.kind == Kind::Pooled).await?;
+                Ok(StoreUnderTest {
+                    store,
+                    place: Place::Database(database),
+                })
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod differential;
 pub mod faults;
 pub mod flavour;
 pub mod hostile_json;
+pub mod postgres;
 pub mod prove;
 pub mod world;
 

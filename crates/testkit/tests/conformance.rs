@@ -11,6 +11,9 @@ fn main() {
         (Kind::Memory, 4),
         (Kind::Sqlite, 1),
         (Kind::Sqlite, 4),
+        (Kind::Postgres, 1),
+        (Kind::Postgres, 4),
+        (Kind::Pooled, 1),
     ];
     let trials = flavours
         .into_iter()
@@ -38,6 +41,7 @@ fn trial(flavour: Flavour, claim: Claim) -> Trial {
                 .await
                 .map_err(|e| Failed::from(format!("{e:#}")))?;
             (claim.body)(&World::new(under_test.store.clone())).await;
+            under_test.close().await;
             Ok(())
         })
     })

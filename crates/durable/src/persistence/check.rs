@@ -3,19 +3,19 @@
 
 use std::collections::HashSet;
 
-use durable_core::{AttributeValue, Payload, WorkflowEvent};
+use durable_core::{AttributeValue, Payload, TraceContext, WorkflowEvent};
 
 use super::StoreError;
 use super::limits::{
-    ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, TEXT_BYTES_MAX,
-    TURN_ITEMS_MAX, check_batch, check_duration, check_id, check_len, check_name, check_payload,
-    check_stored_duration, check_text,
+    ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, NAME_BYTES_MAX,
+    TEXT_BYTES_MAX, TURN_ITEMS_MAX, check_batch, check_duration, check_id, check_len, check_name,
+    check_payload, check_stored_duration, check_text,
 };
 use super::model::{
     BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension, NewSignal,
-    NewStepLog, NewTask, NewUpdate, Next, OutboxReport, OutboxResult, ScheduleFire, ScheduleRecord,
-    SendSignal, SendUpdate, StartRun, TaskOutcome, TaskResult, TerminateRun, TurnCommit,
-    WorkerInfo,
+    NewStepLog, NewTask, NewUpdate, Next, OutboxReport, OutboxResult, OwnerRequest, ScheduleFire,
+    ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskOutcome, TaskResult, TerminateRun,
+    TurnCommit, WorkerBeat, WorkerInfo,
 };
 
 /// Checks starts.
@@ -55,7 +55,9 @@ pub fn start(start: &StartRun) -> Result<(), StoreError> {
             .map(|(name, value)| (name, Some(value))),
     )?;
     start.signals.iter().try_for_each(signal)?;
-    start.updates.iter().try_for_each(update)
+    start.updates.iter().try_for_each(update)?;
+    start.trace.as_ref().map_or(Ok(()), trace)?;
+    start.owner.as_ref().map_or(Ok(()), owner)
 }
 
 /// Checks signals.
@@ -189,17 +191,65 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
             .iter()
             .map(|(name, value)| (name, value.as_ref())),
     )?;
+    names_in(turn)?;
+    next(&turn.next)?;
     for event in &turn.outbox {
         check_name("outbox event type", &event.event_type)?;
+        event
+            .idempotency_key
+            .as_deref()
+            .map_or(Ok(()), |key| check_id("idempotency key", key))?;
         check_payload("outbox payload", &event.payload)?;
     }
     turn.step_logs.iter().try_for_each(step_log)?;
     if let Some(request) = &turn.lease {
+        check_id("worker id", &request.worker_id)?;
         lease(request.lease)?;
     }
-    turn.owner
-        .as_ref()
-        .map_or(Ok(()), |owner| lease(owner.lease))
+    turn.owner.as_ref().map_or(Ok(()), owner)
+}
+
+/// Ids by which a turn refers to what is there.
+fn names_in(turn: &TurnCommit) -> Result<(), StoreError> {
+    let timers = turn.fired_timers.iter().chain(&turn.cancelled_timers);
+    timers
+        .into_iter()
+        .try_for_each(|id| check_id("timer id", id))?;
+    turn.cancelled_activities
+        .iter()
+        .try_for_each(|id| check_id("activity id", id))?;
+    for answer in &turn.updates {
+        check_id("update id", &answer.update_id)?;
+        match &answer.result {
+            Ok(result) => check_payload("update result", result)?,
+            Err(failure) => check_failure(failure)?,
+        }
+    }
+    Ok(())
+}
+
+fn next(next: &Next) -> Result<(), StoreError> {
+    match next {
+        Next::Wait | Next::Reset { .. } => Ok(()),
+        Next::Complete { result } => check_payload("result", result),
+        Next::Fail { error } => check_failure(error),
+        Next::Cancel { reason } => check_text("reason", reason, TEXT_BYTES_MAX),
+        Next::ContinueAsNew { input, carried } => {
+            check_payload("input", input)?;
+            carried.iter().try_for_each(signal)
+        }
+    }
+}
+
+fn owner(request: &OwnerRequest) -> Result<(), StoreError> {
+    check_id("worker id", &request.worker_id)?;
+    lease(request.lease)
+}
+
+fn trace(context: &TraceContext) -> Result<(), StoreError> {
+    check_text("trace id", &context.trace_id, NAME_BYTES_MAX)?;
+    check_text("span id", &context.span_id, NAME_BYTES_MAX)?;
+    Ok(())
 }
 
 /// A turn's status and its events say the same, and whatever other tables refer to has an event.
@@ -268,7 +318,7 @@ fn task(task: &NewTask) -> Result<(), StoreError> {
             "a retry policy with a number that is not finite".into(),
         ));
     }
-    Ok(())
+    task.trace.as_ref().map_or(Ok(()), trace)
 }
 
 fn step_log(log: &NewStepLog) -> Result<(), StoreError> {
@@ -335,6 +385,10 @@ pub fn claim_tasks(claim: &ClaimTasks) -> Result<(), StoreError> {
     check_id("worker id", &claim.worker_id)?;
     check_batch("the number of tasks to claim", claim.max)?;
     check_batch("the number of activity types", claim.activity_types.len())?;
+    claim
+        .activity_types
+        .iter()
+        .try_for_each(|name| check_name("activity type", name))?;
     lease(claim.lease)
 }
 
@@ -346,6 +400,11 @@ pub fn claim_turns(claim: &ClaimTurns) -> Result<(), StoreError> {
     check_id("worker id", &claim.worker_id)?;
     check_batch("the number of turns to claim", claim.max)?;
     check_batch("the number of hosted types", claim.hosted.len())?;
+    check_text("build", &claim.build, ID_BYTES_MAX)?;
+    for hosted in &claim.hosted {
+        check_name("workflow type", &hosted.workflow_type)?;
+        check_text("version", &hosted.version, ID_BYTES_MAX)?;
+    }
     lease(claim.lease)
 }
 
@@ -468,4 +527,13 @@ pub fn reports(reports: &[OutboxReport]) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Checks a worker's sign of life.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn beat(beat: &WorkerBeat) -> Result<(), StoreError> {
+    let reason = beat.backpressure_reason.as_deref().unwrap_or_default();
+    check_text("backpressure reason", reason, TEXT_BYTES_MAX)
 }

@@ -16,10 +16,12 @@ pub mod limits;
 pub mod memory;
 pub mod migrations;
 pub mod model;
+mod open;
 mod planted;
 mod port;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod schema;
 mod seed_ops;
 mod shard;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -30,6 +32,7 @@ mod store;
 
 pub use error::{Source, StoreError};
 pub use memory::MemoryStore;
+pub use open::{OpenOptions, StoreUrl, open};
 pub use planted::{Bug, planted};
 pub use port::WorkerPort;
 pub use seed_ops::{HeartbeatResponse, SeedOperations, TaskDefinition, TaskFailureOutcome};

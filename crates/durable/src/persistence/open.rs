@@ -77,14 +77,23 @@ pub async fn open(url: &str, options: OpenOptions) -> StoreResult<Arc<dyn Workfl
         StoreUrl::Sqlite(path) => {
             use super::sqlite::{Sqlite, SqliteOptions};
             let OpenOptions { shards, migrate } = options;
-            let database = Sqlite::open(path, SqliteOptions { shards, migrate })?;
+            let options = SqliteOptions {
+                shards,
+                migrate,
+                ..SqliteOptions::default()
+            };
+            let database = Sqlite::open(path, options)?;
             Ok(Arc::new(super::sql::SqlStore::new(database)))
         }
         #[cfg(feature = "postgres")]
         StoreUrl::Postgres(url) => {
             use super::postgres::{Postgres, PostgresOptions};
             let OpenOptions { shards, migrate } = options;
-            let options = PostgresOptions { shards, migrate, ..PostgresOptions::default() };
+            let options = PostgresOptions {
+                shards,
+                migrate,
+                ..PostgresOptions::default()
+            };
             let database = Postgres::open(&url, options).await?;
             Ok(Arc::new(super::sql::SqlStore::new(database)))
         }
@@ -102,11 +111,27 @@ mod tests {
     #[test]
     fn urls_are_understood_or_explained() {
         assert_eq!(StoreUrl::parse("memory:").unwrap(), StoreUrl::Memory);
-        assert_eq!(StoreUrl::parse("sqlite:a.db").unwrap(), StoreUrl::Sqlite("a.db".into()));
-        assert_eq!(StoreUrl::parse("sqlite:///a.db").unwrap(), StoreUrl::Sqlite("/a.db".into()));
+        assert_eq!(
+            StoreUrl::parse("sqlite:a.db").unwrap(),
+            StoreUrl::Sqlite("a.db".into())
+        );
+        assert_eq!(
+            StoreUrl::parse("sqlite:///a.db").unwrap(),
+            StoreUrl::Sqlite("/a.db".into())
+        );
         let url = "postgres://u:p@h/d";
-        assert_eq!(StoreUrl::parse(url).unwrap(), StoreUrl::Postgres(url.into()));
-        for bad in ["", "durable.db", "mysql://u:secret@h/d", "sqlite:", "postgres:x", "memory:x"] {
+        assert_eq!(
+            StoreUrl::parse(url).unwrap(),
+            StoreUrl::Postgres(url.into())
+        );
+        for bad in [
+            "",
+            "durable.db",
+            "mysql://u:secret@h/d",
+            "sqlite:",
+            "postgres:x",
+            "memory:x",
+        ] {
             let error = StoreUrl::parse(bad).unwrap_err().to_string();
             assert!(error.contains("sqlite:"), "{bad}: {error}");
             assert!(!error.contains("secret"), "{error}");

@@ -1,19 +1,18 @@
-//! What operators read: filters, pages, counts, attributes, log lines, totals.
+//! What operators read: filters, pages, counts, log lines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use durable_core::{AttributeValue, Failure, RetryPolicy, Timestamp};
+use durable_core::{AttributeValue, Failure, RetryPolicy};
 use everruns_durable::persistence::model::{
-    Attributes, BlockRun, ClosePolicy, DlqFilter, FinishOutcome, LogLevel, NewOutboxEvent,
-    NewStepLog, NewTask, Page, RollupKind, RollupOutcome, RollupRecord, RunDump, RunFilter,
-    StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskLease, TaskOutcome, TaskResult,
-    TaskStatus, WorkerFilter, WorkflowStatus,
+    Attributes, BlockRun, ClosePolicy, FinishOutcome, LogLevel, NewOutboxEvent, NewStepLog,
+    NewTask, Page, RunDump, RunFilter, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskLease,
+    TaskOutcome, TaskResult, TaskStatus, WorkflowStatus,
 };
 use uuid::Uuid;
 
 use crate::World;
-use crate::world::{ACTIVITY, WORKFLOW, json, one};
+use crate::world::{ACTIVITY, json, one};
 
 claims! { "lists":
     runs_are_listed_newest_first_in_pages,
@@ -22,22 +21,12 @@ claims! { "lists":
     every_filter_of_runs_alone_finds_what_it_says,
     filters_of_runs_combined_find_what_all_of_them_say,
     the_count_of_runs_is_the_length_of_their_list,
-    attribute_filters_compare_type_and_value,
-    attributes_are_kept_exactly,
-    turns_set_replace_and_remove_attributes,
-    names_in_filters_are_compared_exactly,
-    texts_that_look_like_sql_are_just_text_in_run_filters,
-    texts_that_look_like_sql_are_just_text_in_all_other_ids,
     tasks_are_listed_in_queue_order_by_every_filter,
     log_lines_are_written_only_with_an_accepted_result,
     log_lines_are_listed_by_id_in_pages,
     a_log_line_id_used_twice_is_one_line,
     what_does_not_exist_reads_as_nothing,
     counts_are_what_the_store_holds,
-    totals_count_by_hour_type_outcome_and_power_of_two,
-    totals_equal_a_recomputation_from_the_runs,
-    totals_count_every_end_of_an_activity_once,
-    totals_are_read_from_an_hour_on,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -48,7 +37,7 @@ async fn list(w: &World, filter: RunFilter, limit: usize, offset: usize) -> Vec<
     runs.into_iter().map(|run| run.id).collect()
 }
 
-async fn all(w: &World, filter: &RunFilter) -> Vec<Uuid> {
+pub(super) async fn all(w: &World, filter: &RunFilter) -> Vec<Uuid> {
     list(w, filter.clone(), 1000, 0).await
 }
 
@@ -324,265 +313,6 @@ async fn the_count_of_runs_is_the_length_of_their_list(w: &World) {
     }
 }
 
-async fn start_tagged(w: &World, value: AttributeValue) -> Uuid {
-    let mut start = w.new_start();
-    start.attributes.insert("tag".into(), value);
-    w.start_one(start).await
-}
-
-fn kinds_of_values() -> Vec<AttributeValue> {
-    let instant = Timestamp::from_microsecond(1_800_000_000_123_456).expect("an instant");
-    vec![
-        AttributeValue::Text("1".into()),
-        AttributeValue::Int(1),
-        AttributeValue::Double(1.0),
-        AttributeValue::Bool(true),
-        AttributeValue::Text("true".into()),
-        AttributeValue::Text(String::new()),
-        AttributeValue::Text(instant.to_string()),
-        AttributeValue::Time(instant),
-        AttributeValue::Int(instant.as_microsecond()),
-        AttributeValue::Int(0),
-        AttributeValue::Bool(false),
-        AttributeValue::Int(9_007_199_254_740_993),
-        AttributeValue::Double(9_007_199_254_740_992.0),
-        AttributeValue::Int(i64::MIN),
-        AttributeValue::Int(i64::MAX),
-        AttributeValue::Double(1e-300),
-        AttributeValue::Double(f64::MAX),
-        AttributeValue::Double(0.1),
-        AttributeValue::Text("ä".into()),
-        AttributeValue::Text("a\u{308}".into()),
-        AttributeValue::Text(" x ".into()),
-        AttributeValue::Text("x".into()),
-        AttributeValue::Text("X".into()),
-        AttributeValue::Text("%".into()),
-        AttributeValue::Text("é".repeat(512)),
-        AttributeValue::Time(Timestamp::UNIX_EPOCH),
-    ]
-}
-
-async fn attribute_filters_compare_type_and_value(w: &World) {
-    let mut runs = Vec::new();
-    for value in kinds_of_values() {
-        runs.push((value.clone(), start_tagged(w, value).await));
-    }
-    for (value, run_id) in runs {
-        let filter = RunFilter {
-            attributes: Attributes::from([("tag".to_owned(), value.clone())]),
-            ..RunFilter::default()
-        };
-        assert_eq!(all(w, &filter).await, [run_id], "{value:?}");
-        let other_name = RunFilter {
-            attributes: Attributes::from([("Tag".to_owned(), value)]),
-            ..RunFilter::default()
-        };
-        assert_eq!(all(w, &other_name).await, Vec::<Uuid>::new());
-    }
-}
-
-async fn attributes_are_kept_exactly(w: &World) {
-    let mut start = w.new_start();
-    for (i, value) in kinds_of_values().into_iter().enumerate() {
-        start.attributes.insert(format!("attribute {i}"), value);
-    }
-    let expected = start.attributes.clone();
-    let run_id = w.start_one(start).await;
-    let kept = w.store.get_attributes(run_id).await;
-    assert_eq!(kept.expect("get_attributes"), expected);
-    assert_eq!(w.dump(run_id).await.attributes, expected);
-}
-
-async fn turns_set_replace_and_remove_attributes(w: &World) {
-    let text = |text: &str| AttributeValue::Text(text.into());
-    let mut start = w.new_start();
-    for name in ["kept", "replaced", "removed"] {
-        start.attributes.insert(name.into(), text("old"));
-    }
-    let run_id = w.start_one(start).await;
-    let mut turn = w.turn(run_id).await;
-    turn.attributes = BTreeMap::from([
-        ("replaced".into(), Some(AttributeValue::Int(1))),
-        ("removed".into(), None),
-        ("never there".into(), None),
-        ("set".into(), Some(text("new"))),
-    ]);
-    w.committed(turn).await;
-    let expected = Attributes::from([
-        ("kept".into(), text("old")),
-        ("replaced".into(), AttributeValue::Int(1)),
-        ("set".into(), text("new")),
-    ]);
-    let kept = w.store.get_attributes(run_id).await;
-    assert_eq!(kept.expect("get_attributes"), expected);
-    for (name, value, found) in [
-        ("replaced", text("old"), 0),
-        ("replaced", AttributeValue::Int(1), 1),
-        ("removed", text("old"), 0),
-    ] {
-        let filter = RunFilter {
-            attributes: Attributes::from([(name.to_owned(), value)]),
-            ..RunFilter::default()
-        };
-        assert_eq!(all(w, &filter).await.len(), found, "{name}");
-    }
-    let mut refused = w.turn(run_id).await;
-    refused.expected_sequence = 7;
-    refused.attributes = BTreeMap::from([("kept".into(), None)]);
-    w.rejected(refused).await;
-    assert_eq!(w.dump(run_id).await.attributes, expected);
-}
-
-async fn names_in_filters_are_compared_exactly(w: &World) {
-    let mut runs = BTreeMap::new();
-    for name in ["Order", "order", "order ", "ordér", "orde_", "%", "_____"] {
-        let mut start = w.new_start();
-        start.workflow_type = name.into();
-        start.business_id = Some(name.into());
-        runs.insert(name, w.start_one(start).await);
-    }
-    for (name, run_id) in runs {
-        let by_type = RunFilter {
-            workflow_type: Some(name.into()),
-            ..RunFilter::default()
-        };
-        let by_business_id = RunFilter {
-            business_id: Some(name.into()),
-            ..RunFilter::default()
-        };
-        assert_eq!(all(w, &by_type).await, [run_id], "{name:?}");
-        assert_eq!(all(w, &by_business_id).await, [run_id], "{name:?}");
-    }
-}
-
-const HOSTILE: [&str; 10] = [
-    "' OR '1'='1",
-    "'; DROP TABLE durable_runs; --",
-    "\" OR \"\"=\"",
-    "x') UNION SELECT * FROM durable_runs --",
-    "\\'; SELECT pg_sleep(10); --",
-    "$1",
-    "?1 OR 1=1",
-    "%' OR status LIKE '%",
-    "{\"$ne\":null}",
-    "$$;COMMIT;--\r\n/*",
-];
-
-async fn texts_that_look_like_sql_are_just_text_in_run_filters(w: &World) {
-    let innocent = w.start().await;
-    for text in HOSTILE {
-        let value = AttributeValue::Text(text.into());
-        let attributes = Attributes::from([(text.to_owned(), value)]);
-        let filters = [
-            RunFilter {
-                workflow_type: Some(text.into()),
-                ..RunFilter::default()
-            },
-            RunFilter {
-                business_id: Some(text.into()),
-                ..RunFilter::default()
-            },
-            RunFilter {
-                attributes: attributes.clone(),
-                ..RunFilter::default()
-            },
-        ];
-        for filter in &filters {
-            assert_eq!(all(w, filter).await, Vec::<Uuid>::new(), "{text}");
-        }
-        let mut start = w.new_start();
-        start.workflow_type = text.into();
-        start.version = text.into();
-        start.business_id = Some(text.into());
-        start.idempotency_key = Some(text.into());
-        start.attributes = attributes;
-        let run_id = w.start_one(start.clone()).await;
-        for filter in &filters {
-            assert_eq!(all(w, filter).await, [run_id], "{text}");
-            let count = w.store.count_runs(filter.clone()).await;
-            assert_eq!(count.expect("count_runs"), 1);
-        }
-        let run = w.run(run_id).await;
-        assert_eq!(
-            (&run.workflow_type, &run.version),
-            (&start.workflow_type, &start.version)
-        );
-        assert_eq!(
-            (run.business_id, run.idempotency_key),
-            (start.business_id, start.idempotency_key)
-        );
-    }
-    assert_eq!(w.run(innocent).await.status, WorkflowStatus::Pending);
-    assert_eq!(w.everything().await.runs.len(), HOSTILE.len() + 1);
-}
-
-/// A run that used the text as every id it can.
-async fn run_full_of(w: &World, text: &str) -> Uuid {
-    let run_id = w.start().await;
-    w.signal(run_id, text).await;
-    let mut update = w.new_update(text);
-    update.name = text.into();
-    w.update(run_id, update).await;
-    let mut task = w.task(text);
-    task.activity_type = text.into();
-    task.options.retry_policy = RetryPolicy::never();
-    let mut turn = w.turn(run_id).await;
-    turn.tasks = vec![task];
-    turn.outbox = vec![NewOutboxEvent {
-        id: w.id(),
-        event_type: text.into(),
-        payload: json("1"),
-        idempotency_key: Some(text.into()),
-    }];
-    w.committed(turn).await;
-    w.set_timer(run_id, text, SECOND).await;
-    run_id
-}
-
-async fn texts_that_look_like_sql_are_just_text_in_all_other_ids(w: &World) {
-    for text in HOSTILE {
-        let run_id = run_full_of(w, text).await;
-        let tasks = TaskFilter {
-            activity_type: Some(text.into()),
-            ..TaskFilter::default()
-        };
-        let tasks = w.store.list_tasks(tasks, Page::default()).await;
-        assert_eq!(tasks.expect("list_tasks").len(), 1);
-        let mut claim = w.new_claim(10);
-        claim.activity_types = vec![text.into()];
-        claim.worker_id = text.into();
-        let claimed = w.store.claim_tasks(claim).await.expect("claim_tasks");
-        assert_eq!(claimed.len(), 1);
-        assert_eq!(claimed[0].activity_id, text);
-        w.fail(&claimed[0].lease).await;
-        let letters = DlqFilter {
-            activity_type: Some(text.into()),
-            ..DlqFilter::default()
-        };
-        let letters = w.store.list_dlq(letters, Page::default()).await;
-        let letters = letters.expect("list_dlq");
-        assert_eq!(letters.len(), 1);
-        assert_eq!(letters[0].error_history[0].worker_id, text);
-        let update = w.store.get_update(run_id, text).await;
-        assert_eq!(update.expect("get_update").expect("it exists").name, text);
-        let all = w.dump(run_id).await;
-        assert_eq!(all.timers[0].timer_id, text);
-        assert_eq!(all.signals[0].signal_type, text);
-        assert_eq!(all.outbox[0].idempotency_key.as_deref(), Some(text));
-        let put = w.store.put_once(text, json("1"), w.now()).await;
-        put.expect("put_once");
-        assert_eq!(w.store.get_breaker(text).await.expect("get_breaker"), None);
-        assert_eq!(w.store.get_schedule(text).await.expect("get"), None);
-        let workers = WorkerFilter {
-            worker_group: Some(text.into()),
-            ..WorkerFilter::default()
-        };
-        assert_eq!(w.store.list_workers(workers).await.expect("list"), []);
-        w.terminate(run_id, text).await;
-    }
-    assert_eq!(w.everything().await.dedup.len(), HOSTILE.len());
-}
-
 fn queued(w: &World, activity_id: &str, activity_type: &str, priority: i32) -> NewTask {
     let mut task = w.parallel_task(activity_id);
     task.activity_type = activity_type.into();
@@ -806,169 +536,4 @@ async fn counts_are_what_the_store_holds(w: &World) {
         blocked_runs: 1,
     };
     assert_eq!(w.store.counts().await.expect("counts"), expected);
-}
-
-async fn rollups(w: &World, from: Timestamp) -> Vec<RollupRecord> {
-    w.store.rollups(from).await.expect("rollups")
-}
-
-fn hour_of(instant: Timestamp) -> Timestamp {
-    let seconds = instant.as_second();
-    Timestamp::from_second(seconds - seconds.rem_euclid(3600)).expect("an hour")
-}
-
-async fn totals_count_by_hour_type_outcome_and_power_of_two(w: &World) {
-    for micros in [
-        0, 999, 1_000, 1_999, 2_000, 3_999, 4_000, 1_023_999, 1_024_000,
-    ] {
-        w.start_with_tasks(vec![w.parallel_task("a")]).await;
-        let claimed = w.claim_one().await;
-        w.advance(Duration::from_micros(micros));
-        w.succeed(&claimed.lease).await;
-    }
-    let hour = hour_of(w.instant());
-    let expected: Vec<RollupRecord> = [
-        (0, 2, 0),
-        (1, 2, 2),
-        (2, 2, 5),
-        (3, 1, 4),
-        (10, 1, 1023),
-        (11, 1, 1024),
-    ]
-    .map(|(duration_exp, count, total_ms)| RollupRecord {
-        hour,
-        kind: RollupKind::Activity,
-        name: ACTIVITY.into(),
-        outcome: RollupOutcome::Completed,
-        duration_exp,
-        count,
-        total_ms,
-    })
-    .to_vec();
-    assert_eq!(rollups(w, Timestamp::UNIX_EPOCH).await, expected);
-    assert_eq!(w.everything().await.rollups, expected);
-}
-
-fn exponent(millis: i64) -> i16 {
-    i16::try_from(64 - millis.leading_zeros()).expect("at most 64")
-}
-
-async fn totals_equal_a_recomputation_from_the_runs(w: &World) {
-    for i in 0..30_u32 {
-        let mut start = w.new_start();
-        if i % 2 == 0 {
-            start.workflow_type = "other".into();
-        }
-        let run_id = w.start_one(start).await;
-        w.advance(Duration::from_millis(u64::from(i * i * 500)));
-        match i % 4 {
-            3 => drop(w.terminate(run_id, "stop").await),
-            outcome => bring_to_status(w, run_id, 3 + outcome).await,
-        }
-    }
-    let mut totals: BTreeMap<_, (i64, i64)> = BTreeMap::new();
-    for RunDump { run, .. } in w.everything().await.runs {
-        let ended = run.completed_at.expect("all have ended");
-        let millis = (ended.as_microsecond() - run.created_at.as_microsecond()) / 1000;
-        let outcome = match run.status {
-            WorkflowStatus::Completed => RollupOutcome::Completed,
-            WorkflowStatus::Failed => RollupOutcome::Failed,
-            _ => RollupOutcome::Cancelled,
-        };
-        let key = (hour_of(ended), run.workflow_type, outcome, exponent(millis));
-        let total = totals.entry(key).or_default();
-        *total = (total.0 + 1, total.1 + millis);
-    }
-    assert!(totals.keys().any(|key| key.0 != hour_of(w.instant())));
-    let expected: Vec<RollupRecord> = totals
-        .into_iter()
-        .map(|(key, (count, total_ms))| RollupRecord {
-            hour: key.0,
-            kind: RollupKind::Workflow,
-            name: key.1,
-            outcome: key.2,
-            duration_exp: key.3,
-            count,
-            total_ms,
-        })
-        .collect();
-    assert_eq!(rollups(w, Timestamp::UNIX_EPOCH).await, expected);
-}
-
-async fn totals_count_every_end_of_an_activity_once(w: &World) {
-    use everruns_durable::persistence::model::{FinishedTask, TaskEnd};
-    let counted = async |outcome| -> i64 {
-        let totals = rollups(w, Timestamp::UNIX_EPOCH).await;
-        let of = totals
-            .iter()
-            .filter(|total| total.kind == RollupKind::Activity && total.outcome == outcome);
-        of.map(|total| total.count).sum()
-    };
-    let claimed = async || {
-        let run_id = w.start_with_tasks(vec![w.parallel_task("a")]).await;
-        (run_id, w.claim_one().await)
-    };
-    let (_, task) = claimed().await;
-    w.fail(&task.lease).await;
-    assert_eq!(counted(RollupOutcome::Failed).await, 0, "it is retried");
-    let (_, task) = claimed().await;
-    let failure = Failure::new("Boom", "").non_retryable();
-    w.report(&task.lease, TaskOutcome::Failed { failure }).await;
-    assert_eq!(counted(RollupOutcome::Failed).await, 1);
-    let (_, task) = claimed().await;
-    let reason = "given up".into();
-    w.report(&task.lease, TaskOutcome::Cancelled { reason })
-        .await;
-    assert_eq!(counted(RollupOutcome::Cancelled).await, 1);
-    for (end, outcome, count) in [
-        (TaskEnd::Completed, RollupOutcome::Completed, 1),
-        (TaskEnd::Cancelled, RollupOutcome::Cancelled, 2),
-        (
-            TaskEnd::Failed(Failure::new("Boom", "")),
-            RollupOutcome::Failed,
-            2,
-        ),
-    ] {
-        let (run_id, task) = claimed().await;
-        let mut turn = w.turn(run_id).await;
-        let lease = task.lease;
-        turn.finished_tasks = vec![FinishedTask { lease, end }];
-        w.committed(turn).await;
-        assert_eq!(counted(outcome).await, count);
-    }
-    let (run_id, _) = claimed().await;
-    let mut turn = w.turn(run_id).await;
-    turn.cancelled_activities = vec!["a".into()];
-    w.committed(turn).await;
-    assert_eq!(
-        counted(RollupOutcome::Cancelled).await,
-        2,
-        "given up unrun: no total"
-    );
-    w.start_with_tasks(vec![w.parallel_task("late")]).await;
-    w.advance(Duration::from_secs(300));
-    assert_eq!(w.fire_due().await.tasks_timed_out, 1);
-    assert_eq!(counted(RollupOutcome::Failed).await, 3, "a timeout");
-}
-
-async fn totals_are_read_from_an_hour_on(w: &World) {
-    let mut hours = Vec::new();
-    for _ in 0..3 {
-        let run_id = w.start().await;
-        w.complete(run_id).await;
-        hours.push(hour_of(w.instant()));
-        w.advance(Duration::from_secs(3600));
-    }
-    for (skipped, from) in hours.iter().enumerate() {
-        let read: Vec<Timestamp> = rollups(w, *from).await.iter().map(|r| r.hour).collect();
-        assert_eq!(read, hours[skipped..]);
-    }
-    let later = rollups(w, w.instant()).await;
-    assert_eq!(later, []);
-    let names: Vec<String> = rollups(w, hours[0])
-        .await
-        .into_iter()
-        .map(|r| r.name)
-        .collect();
-    assert_eq!(names, [WORKFLOW; 3]);
 }

@@ -34,10 +34,14 @@ macro_rules! claims {
     };
 }
 
+mod attributes;
+mod closing;
 mod commits;
 mod concurrency;
 mod dead_letters;
+mod decisions;
 mod edges;
+mod injections;
 mod leases;
 mod lists;
 mod messages;
@@ -59,6 +63,7 @@ mod tasks;
 mod terminate;
 mod timeouts;
 mod timers;
+mod totals;
 mod turn_shapes;
 mod turns;
 mod updates;
@@ -68,10 +73,14 @@ mod workers;
 #[must_use]
 pub fn all() -> Vec<Claim> {
     [
+        attributes::CLAIMS,
+        closing::CLAIMS,
         commits::CLAIMS,
         concurrency::CLAIMS,
         dead_letters::CLAIMS,
+        decisions::CLAIMS,
         edges::CLAIMS,
+        injections::CLAIMS,
         leases::CLAIMS,
         lists::CLAIMS,
         messages::CLAIMS,
@@ -93,6 +102,7 @@ pub fn all() -> Vec<Claim> {
         terminate::CLAIMS,
         timeouts::CLAIMS,
         timers::CLAIMS,
+        totals::CLAIMS,
         turn_shapes::CLAIMS,
         turns::CLAIMS,
         updates::CLAIMS,

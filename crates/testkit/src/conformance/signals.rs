@@ -1,12 +1,14 @@
 //! Signals: each in exactly one history, in order, or refused.
 
+use std::pin::Pin;
+use std::time::Duration;
+
 use durable_core::{Payload, WorkflowEvent, WorkflowSignal};
 use everruns_durable::persistence::limits::{BATCH_ITEMS_MAX, INBOX_FACTS_MAX};
 use everruns_durable::persistence::model::{
     ClaimedTurn, Fact, NewSignal, Rejection, RunRecord, SendOutcome, SendRejection, SendSignal,
     SignalRecord, TurnCommit, TurnOutcome, WorkflowStatus,
 };
-use std::time::Duration;
 use uuid::Uuid;
 
 use crate::World;
@@ -32,6 +34,7 @@ claims! { "signals":
     a_signal_against_completion_is_in_the_history_or_refused,
     sixty_four_senders_at_once_lose_no_signal,
     one_signal_from_sixty_four_senders_at_once_is_one,
+    turns_taken_while_signals_arrive_append_each_of_them_once,
     a_full_inbox_refuses_senders_and_nothing_else,
 }
 
@@ -366,7 +369,7 @@ async fn a_signal_against_completion_is_in_the_history_or_refused(w: &World) {
             let send = SendSignal { run_id, signal };
             Some(one(store.send_signals(vec![send], now).await))
         };
-        let jobs: Vec<std::pin::Pin<Box<dyn Future<Output = Option<SendOutcome>> + Send>>> =
+        let jobs: Vec<Pin<Box<dyn Future<Output = Option<SendOutcome>> + Send>>> =
             vec![Box::pin(completer), Box::pin(sender)];
         let sent = at_once(jobs).await.remove(1).expect("the sender's answer");
         let in_history = names_of(w.history(run_id).await.iter()).len();
@@ -436,6 +439,56 @@ async fn one_signal_from_sixty_four_senders_at_once_is_one(w: &World) {
     assert_eq!(sent.iter().filter(|s| **s == accepted).count(), 1);
     assert_eq!(sent.iter().filter(|s| **s == duplicate).count(), 63);
     assert_eq!(w.waiting(run_id).await.facts.len(), 1);
+}
+
+/// A turn that appends every fact and waits for more.
+fn take_facts(turn: ClaimedTurn, turn_id: Uuid) -> TurnCommit {
+    let mut commit = TurnCommit::new(&turn.run, turn_id);
+    commit.facts_through = turn.run.arrivals;
+    commit.events = turn.facts.into_iter().map(|fact| fact.event).collect();
+    commit
+}
+
+async fn turns_taken_while_signals_arrive_append_each_of_them_once(w: &World) {
+    const SENDERS: usize = 8;
+    const EACH: usize = 25;
+    let run_id = w.start().await;
+    let now = w.now();
+    let mut jobs: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
+    for sender in 0..SENDERS {
+        let store = w.store.clone();
+        let signals: Vec<NewSignal> = (0..EACH)
+            .map(|i| w.new_signal(&format!("{sender}-{i}")))
+            .collect();
+        jobs.push(Box::pin(async move {
+            for signal in signals {
+                let send = SendSignal { run_id, signal };
+                accepted(&one(store.send_signals(vec![send], now).await));
+            }
+        }));
+    }
+    let store = w.store.clone();
+    let turn_ids: Vec<Uuid> = (0..50).map(|_| w.id()).collect();
+    jobs.push(Box::pin(async move {
+        for turn_id in turn_ids {
+            let turn = one(store.load_turns(&[run_id]).await).expect("the run exists");
+            let turn = take_facts(turn, turn_id);
+            let outcome = one(store.commit_turns(vec![turn], now).await);
+            assert!(matches!(outcome, TurnOutcome::Committed(_)), "{outcome:?}");
+        }
+    }));
+    at_once(jobs).await;
+    let rest = w.waiting(run_id).await;
+    w.committed(take_facts(rest, w.id())).await;
+    let mut names = names_of(w.history(run_id).await.iter());
+    assert_eq!(
+        names.len(),
+        SENDERS * EACH,
+        "none is lost, none is there twice"
+    );
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), SENDERS * EACH);
 }
 
 async fn a_full_inbox_refuses_senders_and_nothing_else(w: &World) {

@@ -1,5 +1,6 @@
 //! Ending runs from outside.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use durable_core::{Failure, WorkflowEvent, error_types};
@@ -192,7 +193,7 @@ async fn termination_against_completion_has_one_winner_and_one_end(w: &World) {
             };
             one(store.terminate_runs(vec![terminate], now).await) == TerminateOutcome::Terminated
         };
-        let jobs: Vec<std::pin::Pin<Box<dyn Future<Output = bool> + Send>>> =
+        let jobs: Vec<Pin<Box<dyn Future<Output = bool> + Send>>> =
             vec![Box::pin(completer), Box::pin(terminator)];
         let won = at_once(jobs).await;
         assert_ne!(won[0], won[1], "one winner");

@@ -139,6 +139,7 @@ impl WorkflowEventStore for MemoryStore {
         beat: WorkerBeat,
         now: Option<Timestamp>,
     ) -> StoreResult<Option<WorkerStatus>> {
+        check::beat(&beat)?;
         Ok(self.write_at(now, |state, now| state.worker_heartbeat(beat, now)))
     }
 

@@ -29,6 +29,7 @@ use uuid::Uuid;
 
 pub use migrate::{MIGRATIONS, migrate_up, migration_status, print, validate};
 pub use options::{PoolConfig, PostgresOptions};
+pub use pools::PLAN_SETTINGS;
 
 use self::bind::Call;
 use self::options::Target;
@@ -49,6 +50,18 @@ const BACKOFF_MS_MAX: u64 = 50;
 
 /// Several reads at one instant.
 const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// Every statement of every migration, for the schema that a URL names. Connects to nothing.
+///
+/// # Errors
+/// [`StoreError::Open`] when the URL cannot be read.
+pub fn print_of_url(url: &str) -> StoreResult<String> {
+    print(
+        &Target::parse(url, PostgresOptions::default())?
+            .options
+            .schema,
+    )
+}
 
 /// A PostgreSQL database.
 pub struct Postgres {

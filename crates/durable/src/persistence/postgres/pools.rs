@@ -17,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Plans of the hot statements must not depend on statistics: a queue that was empty when it was last looked at may hold a
 /// million rows now. Every hot statement finds its rows by an index, so what remains is taken away: scans of whole tables, joins
 /// that start with one, and the compiler for queries that the planner deems dear.
-pub(super) const PLAN_SETTINGS: [&str; 4] = [
+pub const PLAN_SETTINGS: [&str; 4] = [
     "enable_seqscan=off",
     "enable_hashjoin=off",
     "enable_mergejoin=off",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use durable_core::{Payload, Timestamp};
+use durable_core::{AttributeValue, Payload, Timestamp};
 use uuid::Uuid;
 
 use super::intents::claims::{ClaimTasksOf, ClaimTurnsOf};
@@ -274,6 +274,9 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn get_update(&self, run_id: Uuid, update_id: &str) -> StoreResult<Option<UpdateRecord>> {
+        if !(is_storable(update_id)) {
+            return Ok(None);
+        }
         self.database.get_update(run_id, update_id.to_owned()).await
     }
 
@@ -355,6 +358,9 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>> {
+        if !(is_storable(id)) {
+            return Ok(None);
+        }
         self.database.get_schedule(id.to_owned()).await
     }
 
@@ -363,6 +369,9 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn delete_schedule(&self, id: &str) -> StoreResult<bool> {
+        if !(is_storable(id)) {
+            return Ok(false);
+        }
         self.database.delete_schedule(id.to_owned()).await
     }
 
@@ -399,20 +408,33 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         beat: WorkerBeat,
         now: Option<Timestamp>,
     ) -> StoreResult<Option<WorkerStatus>> {
+        if !(is_storable(&beat.worker_id)) {
+            return Ok(None);
+        }
+        check::beat(&beat)?;
         self.database.worker_heartbeat(beat, now).await
     }
 
     async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>> {
+        if !(is_storable_option(filter.worker_group.as_deref())) {
+            return Ok(Vec::new());
+        }
         self.database.list_workers(filter).await
     }
 
     async fn set_worker_status(&self, worker_id: &str, status: WorkerStatus) -> StoreResult<bool> {
+        if !(is_storable(worker_id)) {
+            return Ok(false);
+        }
         self.database
             .set_worker_status(worker_id.to_owned(), status)
             .await
     }
 
     async fn deregister_worker(&self, worker_id: &str) -> StoreResult<bool> {
+        if !(is_storable(worker_id)) {
+            return Ok(false);
+        }
         self.database.deregister_worker(worker_id.to_owned()).await
     }
 
@@ -421,6 +443,9 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
+        if !(is_storable_option(filter.activity_type.as_deref())) {
+            return Ok(Vec::new());
+        }
         self.database.list_dlq(filter, page).await
     }
 
@@ -442,10 +467,16 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
+        if !(is_storable_option(filter.activity_type.as_deref())) {
+            return Ok(0);
+        }
         self.database.purge_dlq(filter, max).await
     }
 
     async fn get_breaker(&self, key: &str) -> StoreResult<Option<BreakerRecord>> {
+        if !(is_storable(key)) {
+            return Ok(None);
+        }
         self.database.get_breaker(key.to_owned()).await
     }
 
@@ -467,10 +498,16 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn reset_breaker(&self, key: &str) -> StoreResult<bool> {
+        if !(is_storable(key)) {
+            return Ok(false);
+        }
         self.database.reset_breaker(key.to_owned()).await
     }
 
     async fn get_once(&self, key: &str) -> StoreResult<Option<Payload>> {
+        if !(is_storable(key)) {
+            return Ok(None);
+        }
         self.database.get_once(key.to_owned()).await
     }
 
@@ -522,10 +559,16 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
+        if !(is_storable_filter(&filter)) {
+            return Ok(Vec::new());
+        }
         self.database.list_runs(filter, page).await
     }
 
     async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
+        if !(is_storable_filter(&filter)) {
+            return Ok(0);
+        }
         self.database.count_runs(filter).await
     }
 
@@ -534,6 +577,9 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+        if !(is_storable_option(filter.activity_type.as_deref())) {
+            return Ok(Vec::new());
+        }
         self.database.list_tasks(filter, page).await
     }
 
@@ -599,4 +645,22 @@ fn cut_fire(fire: ScheduleFire) -> ScheduleFire {
         next_fire_at: fire.next_fire_at.map(cut),
         ..fire
     }
+}
+
+/// Whether a text can be stored at all: PostgreSQL's cannot hold a NUL. What cannot be stored is not found.
+fn is_storable(text: &str) -> bool {
+    !text.contains('\0')
+}
+
+fn is_storable_option(text: Option<&str>) -> bool {
+    text.is_none_or(is_storable)
+}
+
+fn is_storable_filter(filter: &RunFilter) -> bool {
+    let attributes = filter.attributes.iter().all(|(name, value)| {
+        is_storable(name) && !matches!(value, AttributeValue::Text(text) if !is_storable(text))
+    });
+    attributes
+        && is_storable_option(filter.workflow_type.as_deref())
+        && is_storable_option(filter.business_id.as_deref())
 }

@@ -19,8 +19,8 @@ statements! {
     /// Removes attributes. Primary key.
     DELETE_ATTRIBUTES [INT4, UUID_ARRAY, TEXT_ARRAY] = "
         DELETE FROM {s}.durable_search_attributes AS t
-        USING unnest($2, $3) AS k(workflow_id, name)
-        WHERE t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.name = k.name";
+        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, name) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.name = k.name";
 
     /// A run's attributes. Primary key by its first two columns.
     READ_ATTRIBUTES [INT4, UUID] = "

@@ -15,18 +15,19 @@ statements! {
     /// Locks keys. Primary key; locks in its order.
     LOCK_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
         SELECT t.kind, t.key, t.run_id, t.created_at
-        FROM unnest($2, $3) AS k(kind, key)
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(kind, key) OFFSET 0) AS k
         JOIN {s}.durable_keys AS t
-          ON t.partition_key = $1 AND t.kind = k.kind AND t.key = k.key
+          ON t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key
         ORDER BY t.kind, t.key
         FOR UPDATE OF t";
 
     /// Looks at tombstones, after the runs they stand for were looked at: a run that is gone has left its tombstone by then.
     /// Primary key.
     READ_TOMBSTONES [INT4, TEXT_ARRAY] = "
-        SELECT kind, key, run_id, created_at
-        FROM {s}.durable_keys
-        WHERE partition_key = $1 AND kind = 'tombstone' AND key = ANY($2)";
+        SELECT t.kind, t.key, t.run_id, t.created_at
+        FROM (SELECT $1 AS shard, 'tombstone'::TEXT AS kind, u.* FROM unnest($2) AS u(key) OFFSET 0) AS k
+        JOIN {s}.durable_keys AS t
+          ON t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key";
 
     /// Writes keys, or moves them to another run. In key order.
     PUT_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, TIMESTAMPTZ_ARRAY] = "
@@ -39,14 +40,14 @@ statements! {
     /// Takes back reserved keys that got no run. Primary key.
     UNRESERVE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
         DELETE FROM {s}.durable_keys AS t
-        USING unnest($2, $3) AS k(kind, key)
-        WHERE t.partition_key = $1 AND t.kind = k.kind AND t.key = k.key AND t.run_id IS NULL";
+        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(kind, key) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key AND t.run_id IS NULL";
 
     /// Deletes keys that still are the run's. Primary key.
     DELETE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY] = "
         DELETE FROM {s}.durable_keys AS t
-        USING unnest($2, $3, $4) AS k(kind, key, run_id)
-        WHERE t.partition_key = $1 AND t.kind = k.kind AND t.key = k.key AND t.run_id = k.run_id";
+        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3, $4) AS u(kind, key, run_id) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key AND t.run_id = k.run_id";
 
     /// Old tombstones of a shard. Index `tombstones`, in its order.
     OLD_TOMBSTONES [INT4, TIMESTAMPTZ, INT8] = "

@@ -15,9 +15,9 @@ statements! {
     /// Letters by run and id; the run's lock keeps them as they are. Primary key.
     READ_LETTERS [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
         SELECT ", letter_columns!(), "
-        FROM unnest($2, $3) AS k(workflow_id, id)
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
         JOIN {s}.durable_dead_letter_queue AS t
-          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id
+          ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id
         ORDER BY t.workflow_id, t.id
         FOR UPDATE OF t");
 

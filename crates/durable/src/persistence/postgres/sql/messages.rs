@@ -23,7 +23,7 @@ statements! {
     /// Messages delivered, locked before. Primary key.
     DELETE_MESSAGES [INT4, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY] = "
         DELETE FROM {s}.durable_messages AS t
-        USING unnest($2, $3, $4) AS k(sender, sequence_num, idx)
-        WHERE t.partition_key = $1 AND t.sender = k.sender AND t.sequence_num = k.sequence_num
+        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3, $4) AS u(sender, sequence_num, idx) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.sender = k.sender AND t.sequence_num = k.sequence_num
           AND t.idx = k.idx";
 }

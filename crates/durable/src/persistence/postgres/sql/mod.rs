@@ -2,6 +2,13 @@
 //!
 //! Shapes that a distributed PostgreSQL takes too: sets come as arrays through `unnest`, one shard a statement,
 //! no writable CTE.
+//!
+//! Where a set is joined to a table, the shard comes as a column of the set, `k.shard`, from behind `OFFSET 0`, and is compared by
+//! `ANY(ARRAY[k.shard])`. That is to say no more to the planner than it must know. It takes `partition_key = $1` for very selective
+//! as long as a table has not been analysed, reads the whole shard by the primary key's first column and compares every row with the
+//! set; of a table that was empty when it was analysed it even reads the whole index. A plan cached then would go on
+//! doing so when a million rows are there. This way the whole key is the only way in, whatever it believes; `explain` tests hold that.
+//! (A distributed database wants the constant, to find the shard: there, `ANY(ARRAY[k.shard])` is to be written as `$1`.)
 
 use super::statement::Statement;
 

@@ -15,9 +15,9 @@ statements! {
     /// Locks outbox events by run and id. Primary key; locks in its order.
     LOCK_OUTBOX [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
         SELECT ", outbox_columns!(), "
-        FROM unnest($2, $3) AS k(workflow_id, id)
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
         JOIN {s}.durable_outbox AS t
-          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id
+          ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id
         ORDER BY t.workflow_id, t.id
         FOR UPDATE OF t");
 
@@ -35,17 +35,19 @@ statements! {
     UPDATE_OUTBOX [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, INT4_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
                    TEXT_ARRAY, TIMESTAMPTZ_ARRAY] = "
         UPDATE {s}.durable_outbox AS t
-        SET state = u.state, attempts = u.attempts, available_at = u.available_at, token = u.token,
-            last_error = u.last_error, published_at = u.published_at
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
-             AS u(id, workflow_id, state, attempts, available_at, token, last_error, published_at)
-        WHERE t.partition_key = $1 AND t.workflow_id = u.workflow_id AND t.id = u.id";
+        SET state = k.state, attempts = k.attempts, available_at = k.available_at, token = k.token,
+            last_error = k.last_error, published_at = k.published_at
+        FROM (SELECT $1 AS shard, u.*
+              FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
+              AS u(id, workflow_id, state, attempts, available_at, token, last_error, published_at)
+              OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 
     /// Claims due events. Index `open`, in its order, passing over those locked by others.
     CLAIM_OUTBOX [INT4, INT8, UUID, INT8, TIMESTAMPTZ] = concat!("
         WITH clock AS MATERIALIZED (SELECT COALESCE($5, clock_timestamp()) AS now),
         pick AS MATERIALIZED (
-            SELECT o.workflow_id, o.id, o.available_at
+            SELECT $1 AS shard, o.workflow_id, o.id, o.available_at
             FROM {s}.durable_outbox AS o
             WHERE o.partition_key = $1 AND o.state IN ('pending', 'in_flight')
               AND o.available_at <= (SELECT now FROM clock)
@@ -57,6 +59,6 @@ statements! {
         SET state = 'in_flight', attempts = t.attempts + 1, token = $3,
             available_at = clock.now + $4 * INTERVAL '1 microsecond'
         FROM pick CROSS JOIN clock
-        WHERE t.partition_key = $1 AND t.workflow_id = pick.workflow_id AND t.id = pick.id
+        WHERE t.partition_key = ANY(ARRAY[pick.shard]) AND t.workflow_id = pick.workflow_id AND t.id = pick.id
         RETURNING clock.now, pick.available_at, ", outbox_columns!());
 }

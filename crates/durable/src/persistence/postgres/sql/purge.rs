@@ -7,7 +7,8 @@ macro_rules! delete_of {
         concat!(
             "DELETE FROM {s}.",
             $table,
-            " WHERE partition_key = $1 AND workflow_id = ANY($2)"
+            " AS t USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k \
+             WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id"
         )
     };
 }
@@ -32,9 +33,13 @@ statements! {
     /// Human tasks.
     PURGE_HUMAN_TASKS [INT4, UUID_ARRAY] = delete_of!("durable_human_tasks");
     /// Messages that the run sent.
-    PURGE_MESSAGES [INT4, UUID_ARRAY] =
-        "DELETE FROM {s}.durable_messages WHERE partition_key = $1 AND sender = ANY($2)";
+    PURGE_MESSAGES [INT4, UUID_ARRAY] = "
+        DELETE FROM {s}.durable_messages AS t
+        USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.sender = k.run_id";
     /// The runs.
-    PURGE_RUNS [INT4, UUID_ARRAY] =
-        "DELETE FROM {s}.durable_workflow_instances WHERE partition_key = $1 AND id = ANY($2)";
+    PURGE_RUNS [INT4, UUID_ARRAY] = "
+        DELETE FROM {s}.durable_workflow_instances AS t
+        USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id";
 }

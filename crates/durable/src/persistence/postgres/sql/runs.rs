@@ -24,16 +24,16 @@ statements! {
                ready_at, owner_id, owner_expires_at, blocked_build, blocked_reason,
                execution_deadline, run_deadline, run_timeout_ms, created_at, updated_at, started_at,
                completed_at, task_count, line_count
-        FROM {s}.durable_workflow_instances
-        WHERE partition_key = $1 AND id = ANY($2)
-        ORDER BY id
-        FOR UPDATE";
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id
+        ORDER BY t.id
+        FOR UPDATE OF t";
 
     /// Runs by id, nothing locked. Primary key.
     READ_RUNS [INT4, UUID_ARRAY] = concat!("
         SELECT ", run_columns!(), "
-        FROM {s}.durable_workflow_instances
-        WHERE partition_key = $1 AND id = ANY($2)");
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id");
 
     /// New runs. A run id that exists is a unique violation: somebody else was first, and the write is planned again.
     INSERT_RUNS [INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, TEXT_ARRAY,
@@ -57,32 +57,34 @@ statements! {
                  TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT4_ARRAY, INT4_ARRAY,
                  BOOL_ARRAY, BYTEA_ARRAY, BOOL_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY] = "
         UPDATE {s}.durable_workflow_instances AS t
-        SET status = u.status, has_children = u.has_children, sequence_num = u.sequence_num,
-            history_start = u.history_start, iteration = u.iteration, epoch = u.epoch,
-            arrivals = u.arrivals, consumed = u.consumed, last_turn = u.last_turn,
-            ready_at = u.ready_at, owner_id = u.owner_id, owner_expires_at = u.owner_expires_at,
-            blocked_build = u.blocked_build, blocked_reason = u.blocked_reason,
-            execution_deadline = u.execution_deadline, run_deadline = u.run_deadline,
-            deadline_at = u.deadline_at, updated_at = u.updated_at, started_at = u.started_at,
-            completed_at = u.completed_at, task_count = u.task_count, line_count = u.line_count,
-            input = CASE WHEN u.new_input THEN u.input ELSE t.input END,
-            result = CASE WHEN u.new_outcome THEN u.result ELSE t.result END,
-            error = CASE WHEN u.new_outcome THEN u.error ELSE t.error END
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-                    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)
-             AS u(id, status, has_children, sequence_num, history_start, iteration, epoch, arrivals,
+        SET status = k.status, has_children = k.has_children, sequence_num = k.sequence_num,
+            history_start = k.history_start, iteration = k.iteration, epoch = k.epoch,
+            arrivals = k.arrivals, consumed = k.consumed, last_turn = k.last_turn,
+            ready_at = k.ready_at, owner_id = k.owner_id, owner_expires_at = k.owner_expires_at,
+            blocked_build = k.blocked_build, blocked_reason = k.blocked_reason,
+            execution_deadline = k.execution_deadline, run_deadline = k.run_deadline,
+            deadline_at = k.deadline_at, updated_at = k.updated_at, started_at = k.started_at,
+            completed_at = k.completed_at, task_count = k.task_count, line_count = k.line_count,
+            input = CASE WHEN k.new_input THEN k.input ELSE t.input END,
+            result = CASE WHEN k.new_outcome THEN k.result ELSE t.result END,
+            error = CASE WHEN k.new_outcome THEN k.error ELSE t.error END
+        FROM (SELECT $1 AS shard, u.*
+              FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                          $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)
+              AS u(id, status, has_children, sequence_num, history_start, iteration, epoch, arrivals,
                   consumed, last_turn, ready_at, owner_id, owner_expires_at, blocked_build,
                   blocked_reason, execution_deadline, run_deadline, deadline_at, updated_at,
                   started_at, completed_at, task_count, line_count, new_input, input, new_outcome,
                   result, error)
-        WHERE t.partition_key = $1 AND t.id = u.id";
+              OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.id";
 
     /// Claims ready runs. Per hosted type and version the longest ready by index `ready`, passing over those locked
     /// by others; of these the longest ready of all. Sorts only candidates. The CTE only locks; it is read once, which a
     /// sub-select in FROM would not promise.
     CLAIM_RUNS [INT4, TEXT_ARRAY, TEXT_ARRAY, TEXT, INT8, TEXT, INT8, TIMESTAMPTZ] = concat!("
         WITH pick AS MATERIALIZED (
-            SELECT c.pick_id, clock.now
+            SELECT $1 AS shard, c.pick_id, clock.now
             FROM (SELECT COALESCE($8, clock_timestamp()) AS now) AS clock
             CROSS JOIN unnest($2, $3) AS hosted(workflow_type, version)
             CROSS JOIN LATERAL (
@@ -102,7 +104,7 @@ statements! {
         UPDATE {s}.durable_workflow_instances AS t
         SET owner_id = $6, owner_expires_at = pick.now + $7 * INTERVAL '1 microsecond'
         FROM pick
-        WHERE t.partition_key = $1 AND t.id = pick.pick_id
+        WHERE t.partition_key = ANY(ARRAY[pick.shard]) AND t.id = pick.pick_id
         RETURNING pick.now, ", run_columns!());
 
     /// Runs of a parent that have not ended. Index `parent`.

@@ -17,30 +17,31 @@ statements! {
     /// Locks tasks by run and id. Primary key; locks in its order.
     LOCK_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
         SELECT ", task_columns!(), "
-        FROM unnest($2, $3) AS k(workflow_id, id)
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
         JOIN {s}.durable_task_queue AS t
-          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id
+          ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id
         ORDER BY t.workflow_id, t.id
         FOR UPDATE OF t");
 
     /// Locks all tasks of runs. Primary key by its first two columns; locks in its order.
     LOCK_TASKS_OF [INT4, UUID_ARRAY] = concat!("
         SELECT ", task_columns!(), "
-        FROM {s}.durable_task_queue AS t
-        WHERE t.partition_key = $1 AND t.workflow_id = ANY($2)
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        JOIN {s}.durable_task_queue AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id
         ORDER BY t.workflow_id, t.id
-        FOR UPDATE");
+        FOR UPDATE OF t");
 
     /// Tasks that leave, locked before. Primary key.
     DELETE_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = "
         DELETE FROM {s}.durable_task_queue AS t
-        USING unnest($2, $3) AS k(workflow_id, id)
-        WHERE t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.id = k.id";
+        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 
     /// All tasks of runs that ended, go on as new or were reset. Primary key by its first two columns.
     DELETE_TASKS_OF [INT4, UUID_ARRAY] = "
-        DELETE FROM {s}.durable_task_queue
-        WHERE partition_key = $1 AND workflow_id = ANY($2)";
+        DELETE FROM {s}.durable_task_queue AS t
+        USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id";
 
     /// Queues tasks.
     INSERT_TASKS [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY, TEXT_ARRAY,
@@ -66,17 +67,19 @@ statements! {
                   BYTEA_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, BYTEA_ARRAY,
                   INT4_ARRAY] = "
         UPDATE {s}.durable_task_queue AS t
-        SET status = u.status, visible_at = u.visible_at, attempt = u.attempt,
-            deliveries = u.deliveries, claimed_by = u.claimed_by, claimed_at = u.claimed_at,
-            token = u.token, lease_expires_at = u.lease_expires_at, heartbeat_at = u.heartbeat_at,
-            heartbeat_details = u.heartbeat_details, close_deadline = u.close_deadline,
-            timeout_at = u.timeout_at, due_at = u.due_at, attempts = u.attempts,
-            requeue_count = u.requeue_count
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
-             AS u(workflow_id, id, status, visible_at, attempt, deliveries, claimed_by, claimed_at,
+        SET status = k.status, visible_at = k.visible_at, attempt = k.attempt,
+            deliveries = k.deliveries, claimed_by = k.claimed_by, claimed_at = k.claimed_at,
+            token = k.token, lease_expires_at = k.lease_expires_at, heartbeat_at = k.heartbeat_at,
+            heartbeat_details = k.heartbeat_details, close_deadline = k.close_deadline,
+            timeout_at = k.timeout_at, due_at = k.due_at, attempts = k.attempts,
+            requeue_count = k.requeue_count
+        FROM (SELECT $1 AS shard, u.*
+              FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+              AS u(workflow_id, id, status, visible_at, attempt, deliveries, claimed_by, claimed_at,
                   token, lease_expires_at, heartbeat_at, heartbeat_details, close_deadline,
                   timeout_at, due_at, attempts, requeue_count)
-        WHERE t.partition_key = $1 AND t.workflow_id = u.workflow_id AND t.id = u.id";
+              OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 
     /// Moves the lines of runs up: the first sequential task, if it stands in line, may be claimed (or waits for its time).
     /// Primary key by its first two columns: reads the run's tasks, which the run's lock keeps as they are.
@@ -88,23 +91,27 @@ statements! {
                 ELSE $3 + t.schedule_to_start_timeout_ms * INTERVAL '1 millisecond' END),
             due_at = LEAST(t.close_deadline, CASE WHEN t.visible_at > $3 THEN t.visible_at
                 ELSE $3 + t.schedule_to_start_timeout_ms * INTERVAL '1 millisecond' END)
-        FROM unnest($2) AS run(id)
-        CROSS JOIN LATERAL (
-            SELECT h.id, h.status
-            FROM {s}.durable_task_queue AS h
-            WHERE h.partition_key = $1 AND h.workflow_id = run.id AND h.sequential
-            ORDER BY h.line
-            LIMIT 1
-        ) AS head
-        WHERE head.status = 'in_line'
-          AND t.partition_key = $1 AND t.workflow_id = run.id AND t.id = head.id";
+        FROM (
+            SELECT $1 AS shard, run.id AS run_id, head.id
+            FROM unnest($2) AS run(id)
+            CROSS JOIN LATERAL (
+                SELECT h.id, h.status
+                FROM {s}.durable_task_queue AS h
+                WHERE h.partition_key = $1 AND h.workflow_id = run.id AND h.sequential
+                ORDER BY h.line
+                LIMIT 1
+            ) AS head
+            WHERE head.status = 'in_line'
+            OFFSET 0
+        ) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id AND t.id = k.id";
 
     /// Claims pending tasks. Per type the first by index `pending`, passing over those locked by others; of these the
     /// first of all. Sorts only candidates. The CTE only locks; it is read once, which a sub-select in FROM would not promise.
     /// `$8` is how much the claim counts: 1, but for the planted mistake that forgets to count.
     CLAIM_TASKS [INT4, TEXT_ARRAY, INT8, TEXT, UUID, INT8, TIMESTAMPTZ, INT4] = concat!("
         WITH pick AS MATERIALIZED (
-            SELECT c.workflow_id, c.id, clock.now,
+            SELECT $1 AS shard, c.workflow_id, c.id, clock.now,
                    clock.now + $6 * INTERVAL '1 microsecond' AS lease_expires_at
             FROM (SELECT COALESCE($7, clock_timestamp()) AS now) AS clock
             CROSS JOIN unnest($2) AS wanted(activity_type)
@@ -133,6 +140,6 @@ statements! {
                 pick.now + t.heartbeat_timeout_ms * INTERVAL '1 millisecond',
                 t.close_deadline, pick.lease_expires_at)
         FROM pick
-        WHERE t.partition_key = $1 AND t.workflow_id = pick.workflow_id AND t.id = pick.id
+        WHERE t.partition_key = ANY(ARRAY[pick.shard]) AND t.workflow_id = pick.workflow_id AND t.id = pick.id
         RETURNING pick.now, ", task_columns!());
 }

@@ -7,9 +7,9 @@ statements! {
     READ_UPDATES [INT4, UUID_ARRAY, TEXT_ARRAY] = "
         SELECT t.workflow_id, t.update_id, t.name, t.input, t.sequence_num, t.state, t.result, t.error,
                t.created_at, t.completed_at
-        FROM unnest($2, $3) AS k(workflow_id, update_id)
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, update_id) OFFSET 0) AS k
         JOIN {s}.durable_updates AS t
-          ON t.partition_key = $1 AND t.workflow_id = k.workflow_id AND t.update_id = k.update_id";
+          ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.update_id = k.update_id";
 
     /// New updates.
     INSERT_UPDATES [INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, INT8_ARRAY, TEXT_ARRAY,
@@ -23,15 +23,17 @@ statements! {
     /// Answers; only one that is still pending takes it. Primary key.
     ANSWER_UPDATES [INT4, TIMESTAMPTZ, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY] = "
         UPDATE {s}.durable_updates AS t
-        SET state = u.state, result = u.result, error = u.error, completed_at = $2
-        FROM unnest($3, $4, $5, $6, $7) AS u(workflow_id, update_id, state, result, error)
-        WHERE t.partition_key = $1 AND t.workflow_id = u.workflow_id AND t.update_id = u.update_id
+        SET state = k.state, result = k.result, error = k.error, completed_at = $2
+        FROM (SELECT $1 AS shard, u.*
+              FROM unnest($3, $4, $5, $6, $7) AS u(workflow_id, update_id, state, result, error)
+              OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.update_id = k.update_id
           AND t.state = 'pending'";
 
     /// Updates that the end of their run left open. Primary key by its first two columns.
     FAIL_OPEN_UPDATES [INT4, TIMESTAMPTZ, UUID_ARRAY, BYTEA_ARRAY] = "
         UPDATE {s}.durable_updates AS t
-        SET state = 'failed', error = u.error, completed_at = $2
-        FROM unnest($3, $4) AS u(workflow_id, error)
-        WHERE t.partition_key = $1 AND t.workflow_id = u.workflow_id AND t.state = 'pending'";
+        SET state = 'failed', error = k.error, completed_at = $2
+        FROM (SELECT $1 AS shard, u.* FROM unnest($3, $4) AS u(workflow_id, error) OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.state = 'pending'";
 }

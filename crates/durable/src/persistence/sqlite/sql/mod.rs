@@ -2,15 +2,18 @@
 //!
 //! Statements on a run's tables name one shard, as on the other stores; lists for operators see all of them.
 
+/// A statement's text.
+pub(super) type Statement = &'static str;
+
 /// Declares statements as constants, and all of them as a list for the test that prepares each. One that is not used is a
 /// compiler warning.
 macro_rules! statements {
     ($($(#[$doc:meta])+ $name:ident = $text:expr;)+) => {
-        $($(#[$doc])+ pub(crate) const $name: &str = $text;)+
+        $($(#[$doc])+ pub(crate) const $name: super::Statement = $text;)+
 
         /// All of them.
         #[cfg(test)]
-        pub(crate) const ALL: &[&str] = &[$($name),+];
+        pub(crate) const ALL: &[super::Statement] = &[$($name),+];
     };
 }
 

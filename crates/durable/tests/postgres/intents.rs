@@ -1,0 +1,72 @@
+//! Intents without rules: load this, write that.
+
+use durable_core::Timestamp;
+use everruns_durable::persistence::StoreResult;
+use everruns_durable::persistence::model::{
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, OutboxRecord, TaskRecord,
+};
+use everruns_durable::persistence::postgres::Postgres;
+use everruns_durable::persistence::sql::rows::{Changes, Load, Loaded};
+use everruns_durable::persistence::sql::tx::{Concern, Database, Intent, Tx};
+
+/// Loads, then writes; answers what was loaded.
+#[derive(Clone, Default)]
+pub(crate) struct Write {
+    pub(crate) load: Load,
+    pub(crate) changes: Changes,
+}
+
+impl Intent for Write {
+    type Answer = Loaded;
+
+    fn at(&self) -> Option<Timestamp> {
+        Some(self.changes.now)
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Loaded, Changes)> {
+        let loaded = tx.load(self.load.clone()).await?;
+        Ok((loaded, self.changes.clone()))
+    }
+}
+
+/// Writes changes.
+pub(crate) async fn write(store: &Postgres, changes: Changes) {
+    let intent = Write {
+        changes,
+        ..Write::default()
+    };
+    store.write(Concern::Events, intent).await.unwrap();
+}
+
+/// Loads, and writes nothing.
+pub(crate) async fn load(store: &Postgres, load: Load) -> Loaded {
+    let intent = Write {
+        load,
+        ..Write::default()
+    };
+    store.write(Concern::Events, intent).await.unwrap()
+}
+
+macro_rules! claim_intent {
+    ($name:ident, $claim:ty, $method:ident, $answer:ty) => {
+        /// A claim of one shard.
+        pub(crate) struct $name(pub(crate) i32, pub(crate) $claim);
+
+        impl Intent for $name {
+            type Answer = (Timestamp, Vec<$answer>);
+
+            fn at(&self) -> Option<Timestamp> {
+                self.1.now
+            }
+
+            async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+                let claimed = tx.$method(self.0, &self.1, self.1.max).await?;
+                Ok(((tx.now().await?, claimed), Changes::default()))
+            }
+        }
+    };
+}
+
+claim_intent!(TasksClaim, ClaimTasks, claim_tasks, TaskRecord);
+claim_intent!(TurnsClaim, ClaimTurns, claim_turns, ClaimedTurn);
+claim_intent!(OutboxClaim, ClaimOutbox, claim_outbox, OutboxRecord);
