@@ -56,7 +56,7 @@ pub(crate) fn attempt(n: u32) -> AttemptRecord {
     AttemptRecord {
         attempt: n,
         worker_id: format!("worker-{n}"),
-        started_at: (n % 2 == 0).then(|| t(5)),
+        started_at: n.is_multiple_of(2).then(|| t(5)),
         failure: failure(),
     }
 }
@@ -299,7 +299,7 @@ pub(crate) fn signal(run_id: Uuid, n: u128, arrival: i64) -> SignalRecord {
         run_id,
         signal_id: id(n),
         signal_type: "pay".into(),
-        payload: if n % 2 == 0 {
+        payload: if n.is_multiple_of(2) {
             Payload::ABSENT
         } else {
             codec_payload()
@@ -349,7 +349,7 @@ pub(crate) fn letter(run_id: Uuid, n: u128) -> DeadLetter {
 }
 
 pub(crate) fn outbox(run_id: Uuid, n: u128, available_at: Timestamp) -> OutboxRecord {
-    let full = n % 2 == 0;
+    let full = n.is_multiple_of(2);
     OutboxRecord {
         id: id(n),
         run_id,
@@ -374,7 +374,7 @@ pub(crate) fn log(run_id: Uuid, n: u128) -> StepLogRecord {
         attempt: 1,
         level: LogLevel::Warn,
         message: "slow\n'".into(),
-        meta: if n % 2 == 0 {
+        meta: if n.is_multiple_of(2) {
             codec_payload()
         } else {
             Payload::ABSENT
