@@ -283,6 +283,7 @@ pub(crate) fn signal_fact(arrival: i64) -> Fact {
         arrival,
         event: WorkflowEvent::SignalReceived {
             signal: WorkflowSignal {
+                signal_id: None,
                 signal_type: "pay".into(),
                 payload: Payload::ABSENT,
                 sent_at: t(1),
