@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use serde_json::Value;
-
 use crate::workspace::Workspace;
 
 const TESTKIT: &str = "durable-testkit";
@@ -45,20 +43,6 @@ pub(crate) fn command(
     command
 }
 
-/// Whether the testkit has a binary at all; the workspace's first commits do not.
-pub(crate) fn has_binary(workspace: &Workspace) -> bool {
-    has_binary_in(workspace.metadata())
-}
-
-fn has_binary_in(metadata: &Value) -> bool {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    list(&metadata["packages"])
-        .iter()
-        .filter(|package| package["name"] == TESTKIT)
-        .flat_map(|package| list(&package["targets"]))
-        .any(|target| list(&target["kind"]).contains(&Value::from("bin")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,13 +59,6 @@ mod tests {
     fn planted_bugs_are_compiled_only_when_asked_for() {
         assert!(!args(Profile::Release, PlantedBugs::Absent).contains(&"planted-bugs".to_owned()));
         assert!(args(Profile::Dev, PlantedBugs::Compiled).contains(&"planted-bugs".to_owned()));
-    }
-
-    #[test]
-    fn a_binary_is_found_by_its_kind() {
-        let metadata = |kind: &str| serde_json::json!({"packages": [{"name": TESTKIT, "targets": [{"kind": [kind]}]}]});
-        assert!(has_binary_in(&metadata("bin")));
-        assert!(!has_binary_in(&metadata("lib")));
     }
 
     #[test]

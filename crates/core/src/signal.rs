@@ -2,12 +2,17 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::payload::Payload;
 
 /// A message from outside to a running workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkflowSignal {
+    /// The sender's id for it: how a signal that was not used is told when it is carried over. Not in events
+    /// written before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal_id: Option<Uuid>,
     /// Its name; [`signal_types`] has the ones with a meaning of their own.
     pub signal_type: String,
     /// Its data.

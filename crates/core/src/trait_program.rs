@@ -131,6 +131,7 @@ fn read(subject: &'static str, id: &str, payload: &Payload) -> Result<Value, Pro
 /// made, and a replay must give what the first run gave: it is dated to the epoch.
 fn cancel_signal(reason: &str) -> WorkflowSignal {
     WorkflowSignal {
+        signal_id: None,
         signal_type: signal_types::CANCEL.to_owned(),
         payload: Payload::from_value(reason).expect("a string has a JSON form"),
         sent_at: Timestamp::UNIX_EPOCH,

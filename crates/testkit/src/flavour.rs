@@ -109,7 +109,7 @@ impl Flavour {
                 })
             }
             Kind::Sqlite => {
-                let folder = tempfile::tempdir()?;
+                let folder = scratch_folder()?;
                 let options = SqliteOptions {
                     shards,
                     ..SqliteOptions::default()
@@ -130,5 +130,16 @@ impl Flavour {
                 })
             }
         }
+    }
+}
+
+/// A folder in memory where there is one: these suites are about what is stored, not about disks; the tests that kill
+/// processes use real files.
+fn scratch_folder() -> std::io::Result<tempfile::TempDir> {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
     }
 }

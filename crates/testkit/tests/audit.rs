@@ -63,7 +63,7 @@ const RUNS: &[Break] = &[
         completed(d).run.status = WorkflowStatus::Running;
     }),
     ("an end without an instant", Invariant::I1, |d| {
-        completed(d).run.completed_at = None
+        completed(d).run.completed_at = None;
     }),
     ("an ended run with a task", Invariant::I1, |d| {
         let task = busy(d).tasks[0].clone();
@@ -115,25 +115,25 @@ const RUNS: &[Break] = &[
         busy(d).events.remove(2);
     }),
     ("a sequence beyond the events", Invariant::I4, |d| {
-        busy(d).run.sequence += 1
+        busy(d).run.sequence += 1;
     }),
     ("more facts taken than arrived", Invariant::I4, |d| {
-        busy(d).run.consumed = 9
+        busy(d).run.consumed = 9;
     }),
     ("a gap in the arrivals", Invariant::I4, |d| {
-        busy(d).run.arrivals += 1
+        busy(d).run.arrivals += 1;
     }),
     ("facts that wait and no turn due", Invariant::I4, |d| {
-        busy(d).run.ready_at = None
+        busy(d).run.ready_at = None;
     }),
     ("an epoch without a reset", Invariant::I4, |d| {
-        busy(d).run.epoch = 1
+        busy(d).run.epoch = 1;
     }),
     ("an iteration without a continuation", Invariant::I4, |d| {
-        busy(d).run.iteration = 1
+        busy(d).run.iteration = 1;
     }),
     ("a history that starts elsewhere", Invariant::I4, |d| {
-        busy(d).run.history_start = 1
+        busy(d).run.history_start = 1;
     }),
     ("an event behind the end", Invariant::I7, |d| {
         append(
@@ -144,7 +144,7 @@ const RUNS: &[Break] = &[
         );
     }),
     ("a completed run that was reset", Invariant::I7, |d| {
-        append(completed(d), reset(1))
+        append(completed(d), reset(1));
     }),
     ("a key that belongs to another run", Invariant::I9, |d| {
         let other = completed(d).run.id;
@@ -198,13 +198,13 @@ const WORK: &[Break] = &[
         );
     }),
     ("a timer of an old epoch", Invariant::I5, |d| {
-        busy(d).timers[0].epoch = 7
+        busy(d).timers[0].epoch = 7;
     }),
     ("a timer that fired early", Invariant::I5, |d| {
         let run = completed(d);
         let fired = |e: &&mut HistoryEvent| matches!(e.event, WorkflowEvent::TimerFired { .. });
         let event = run.events.iter_mut().find(fired).expect("it fired");
-        event.created_at = event.created_at - Duration::from_millis(1);
+        event.created_at -= Duration::from_millis(1);
     }),
     ("a timer that fired and is still set", Invariant::I5, |d| {
         append(
@@ -225,7 +225,7 @@ const WORK: &[Break] = &[
         },
     ),
     ("a dead task without a letter", Invariant::I8, |d| {
-        d.dead_letters.clear()
+        d.dead_letters.clear();
     }),
     (
         "a dead task whose letter is not parked",
@@ -238,7 +238,7 @@ const WORK: &[Break] = &[
         d.dead_letters.push(d.dead_letters[0].clone());
     }),
     ("a letter of no run", Invariant::I8, |d| {
-        d.dead_letters[0].run_id = Uuid::nil()
+        d.dead_letters[0].run_id = Uuid::nil();
     }),
     ("a final failure without a letter", Invariant::I8, |d| {
         busy(d).facts[0].event = WorkflowEvent::ActivityFailed {
@@ -265,16 +265,16 @@ const WORK: &[Break] = &[
         );
     }),
     ("a lease without a token", Invariant::I12, |d| {
-        busy(d).tasks[0].token = None
+        busy(d).tasks[0].token = None;
     }),
     ("a claim that was not counted", Invariant::I12, |d| {
-        busy(d).tasks[0].deliveries = 0
+        busy(d).tasks[0].deliveries = 0;
     }),
     ("two of one line at work", Invariant::I12, |d| {
         busy(d).tasks[1].status = TaskStatus::Pending;
     }),
     ("a task of an old epoch", Invariant::I12, |d| {
-        busy(d).tasks[0].epoch = 3
+        busy(d).tasks[0].epoch = 3;
     }),
     (
         "a task beside the line that waits in it",
@@ -304,7 +304,7 @@ const WORK: &[Break] = &[
         });
     }),
     ("ended runs that were not counted", Invariant::I12, |d| {
-        d.rollups.clear()
+        d.rollups.clear();
     }),
     (
         "an outbox event in flight without a token",

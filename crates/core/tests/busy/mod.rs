@@ -182,6 +182,7 @@ fn possible_fact(history: &HistoryState, choice: u32, number: usize) -> Fact {
     let mut facts = vec![
         Fact::SignalReceived {
             signal: WorkflowSignal {
+                signal_id: None,
                 signal_type: format!("signal-{number}"),
                 payload: Payload::null(),
                 sent_at: Timestamp::UNIX_EPOCH,

@@ -194,6 +194,7 @@ fn timer_signal_and_child_events() -> Vec<E> {
         },
         E::SignalReceived {
             signal: WorkflowSignal {
+                signal_id: None,
                 signal_type: "approve".into(),
                 payload: json(r#"{"by":"ann"}"#),
                 sent_at: instant(),

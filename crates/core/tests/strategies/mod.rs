@@ -143,6 +143,7 @@ fn timer_signal_or_child_event() -> BoxedStrategy<E> {
         id().prop_map(|timer_id| E::TimerCancelled { timer_id }),
         (id(), payload(), instant()).prop_map(|(signal_type, payload, sent_at)| {
             let signal = WorkflowSignal {
+                signal_id: None,
                 signal_type,
                 payload,
                 sent_at,

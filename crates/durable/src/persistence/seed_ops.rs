@@ -284,7 +284,7 @@ pub trait SeedOperations: WorkflowEventStore {
         let send = SendSignal {
             run_id: workflow_id,
             signal: NewSignal {
-                signal_id: Uuid::now_v7(),
+                signal_id: signal.signal_id.unwrap_or_else(Uuid::now_v7),
                 signal_type: signal.signal_type,
                 payload: signal.payload,
             },

@@ -56,7 +56,7 @@ pub(crate) fn attempt(n: u32) -> AttemptRecord {
     AttemptRecord {
         attempt: n,
         worker_id: format!("worker-{n}"),
-        started_at: (n.is_multiple_of(2)).then(|| t(5)),
+        started_at: n.is_multiple_of(2).then(|| t(5)),
         failure: failure(),
     }
 }
@@ -283,6 +283,7 @@ pub(crate) fn signal_fact(arrival: i64) -> Fact {
         arrival,
         event: WorkflowEvent::SignalReceived {
             signal: WorkflowSignal {
+                signal_id: None,
                 signal_type: "pay".into(),
                 payload: Payload::ABSENT,
                 sent_at: t(1),

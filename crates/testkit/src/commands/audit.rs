@@ -13,7 +13,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // As it is: an audit neither migrates nor creates anything.
+    // A look must not change the schema.
     let options = OpenOptions {
         migrate: false,
         ..OpenOptions::default()

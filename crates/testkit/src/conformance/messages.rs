@@ -432,6 +432,7 @@ async fn a_signal_to_another_run_arrives_once(w: &World) {
     assert_eq!((relayed.delivered, relayed.ready_runs), (1, vec![receiver]));
     let received = WorkflowEvent::SignalReceived {
         signal: WorkflowSignal {
+            signal_id: Some(signal.signal_id),
             signal_type: "hello".into(),
             payload: signal.payload.clone(),
             sent_at: w.instant(),

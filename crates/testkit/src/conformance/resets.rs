@@ -144,6 +144,7 @@ async fn carried_signals_are_the_first_facts_of_the_new_iteration(w: &World) {
         arrival,
         event: WorkflowEvent::SignalReceived {
             signal: durable_core::WorkflowSignal {
+                signal_id: Some(signal.signal_id),
                 signal_type: signal.signal_type.clone(),
                 payload: signal.payload.clone(),
                 sent_at,

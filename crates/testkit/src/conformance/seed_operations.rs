@@ -301,6 +301,7 @@ async fn stale_tasks_are_reclaimed(w: &World) {
 async fn signals_wait_until_a_turn_took_them(w: &World) {
     let run_id = create(w).await;
     let signal = |name: &str| WorkflowSignal {
+        signal_id: None,
         signal_type: name.into(),
         payload: json("{\"a\":1}"),
         sent_at: Timestamp::UNIX_EPOCH,

@@ -41,6 +41,7 @@ claims! { "signals":
 fn received(w: &World, signal: &NewSignal) -> WorkflowEvent {
     WorkflowEvent::SignalReceived {
         signal: WorkflowSignal {
+            signal_id: Some(signal.signal_id),
             signal_type: signal.signal_type.clone(),
             payload: signal.payload.clone(),
             sent_at: w.instant(),

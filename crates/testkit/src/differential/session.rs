@@ -200,7 +200,8 @@ impl Session {
             Flaw::None => {}
             Flaw::Sequence(ahead) => turn.expected_sequence += ahead,
             Flaw::Epoch => turn.expected_epoch += 1,
-            Flaw::FactsBeyond => turn.facts_through = run.arrivals + 1,
+            // So far that it stays wrong when the turn is sent again later.
+            Flaw::FactsBeyond => turn.facts_through = run.arrivals + 1_000_000,
             Flaw::FactsBehind => turn.facts_through = run.consumed - 1,
             Flaw::NoEvent => {
                 turn.events.clear();

@@ -98,7 +98,7 @@ impl Workload {
         state.ids += 1;
         let low = state.ids.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63;
         Uuid::from_u128(
-            u128::from(0x0190_0000_0000_7000 + (state.ids << 16)) << 64 | u128::from(low),
+            (u128::from(0x0190_0000_0000_7000 + (state.ids << 16)) << 64) | u128::from(low),
         )
     }
 

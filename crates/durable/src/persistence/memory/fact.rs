@@ -144,6 +144,7 @@ impl State {
     ) -> i64 {
         let event = WorkflowEvent::SignalReceived {
             signal: WorkflowSignal {
+                signal_id: Some(signal.signal_id),
                 signal_type: signal.signal_type.clone(),
                 payload: signal.payload.clone(),
                 sent_at,

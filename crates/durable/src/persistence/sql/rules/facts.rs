@@ -63,6 +63,7 @@ impl Work {
         let sent_at = self.now;
         let event = WorkflowEvent::SignalReceived {
             signal: WorkflowSignal {
+                signal_id: Some(signal.signal_id),
                 signal_type: signal.signal_type.clone(),
                 payload: signal.payload.clone(),
                 sent_at,

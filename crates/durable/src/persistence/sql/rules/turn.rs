@@ -419,6 +419,7 @@ impl Work {
             run_id,
             WorkflowEvent::SignalReceived {
                 signal: WorkflowSignal {
+                    signal_id: Some(signal.signal_id),
                     signal_type: signal.signal_type.clone(),
                     payload: signal.payload.clone(),
                     sent_at,
