@@ -55,7 +55,7 @@ CREATE TABLE {s}.durable_task_queue (
 
 -- claim_tasks: only what may be claimed now is in it.
 CREATE INDEX durable_task_queue_pending
-    ON {s}.durable_task_queue (partition_key, activity_type, priority DESC, visible_at, id)
+    ON {s}.durable_task_queue (partition_key, activity_type, priority DESC, visible_at, id, workflow_id)
     WHERE status = 'pending';
 
 -- fire_due and reap_leases.

@@ -23,4 +23,4 @@ CREATE TABLE {s}.durable_dead_letter_queue (
 
 -- Lists, newest death first.
 CREATE INDEX durable_dead_letter_queue_dead_at
-    ON {s}.durable_dead_letter_queue (partition_key, dead_at DESC, id);
+    ON {s}.durable_dead_letter_queue (partition_key, dead_at DESC, id, workflow_id);

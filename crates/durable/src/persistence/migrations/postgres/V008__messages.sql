@@ -37,7 +37,7 @@ CREATE TABLE {s}.durable_outbox (
 
 -- claim_outbox.
 CREATE INDEX durable_outbox_open
-    ON {s}.durable_outbox (partition_key, available_at, id)
+    ON {s}.durable_outbox (partition_key, available_at, id, workflow_id)
     WHERE state IN ('pending', 'in_flight');
 
 CREATE TABLE {s}.durable_step_logs (

@@ -21,7 +21,7 @@ impl Postgres {
         query.text(" FROM {s}.durable_dead_letter_queue AS t WHERE TRUE");
         self.conditions(&mut query, filter);
         query
-            .text(" ORDER BY t.dead_at DESC, t.id")
+            .text(" ORDER BY t.dead_at DESC, t.id, t.workflow_id")
             .with(" LIMIT $?", limit(page.rows()), Type::INT8)
             .with(" OFFSET $?", limit(page.offset), Type::INT8);
         read_all(&self.list(&query).await?, rows::letters::record)
@@ -41,7 +41,7 @@ impl Postgres {
             .text(" WHERE q.partition_key = t.partition_key AND q.workflow_id = t.workflow_id AND q.id = t.id))");
         self.conditions(&mut query, filter);
         query
-            .text(" ORDER BY t.dead_at DESC, t.id")
+            .text(" ORDER BY t.dead_at DESC, t.id, t.workflow_id")
             .with(" LIMIT $? FOR UPDATE OF t)", limit(max), Type::INT8)
             .text(" DELETE FROM {s}.durable_dead_letter_queue AS d USING pick")
             .text(" WHERE d.partition_key = pick.partition_key")

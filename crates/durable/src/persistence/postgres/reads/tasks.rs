@@ -39,7 +39,7 @@ impl Postgres {
                 filter.status.map(TaskStatus::as_str),
                 Type::TEXT,
             )
-            .text(" ORDER BY t.priority DESC, t.visible_at, t.id")
+            .text(" ORDER BY t.priority DESC, t.visible_at, t.id, t.workflow_id")
             .with(" LIMIT $?", limit(page.rows()), Type::INT8)
             .with(" OFFSET $?", limit(page.offset), Type::INT8);
         read_all(&self.list(&query).await?, rows::tasks::record)

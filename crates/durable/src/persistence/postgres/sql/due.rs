@@ -24,7 +24,7 @@ statements! {
         SELECT workflow_id, id
         FROM {s}.durable_task_queue
         WHERE partition_key = $1 AND due_at <= $2 AND timeout_at <= $2
-        ORDER BY timeout_at, id
+        ORDER BY timeout_at, id, workflow_id
         LIMIT $3";
 
     /// Leases that have run out. Index `due`; sorts what is due.
@@ -32,7 +32,7 @@ statements! {
         SELECT workflow_id, id
         FROM {s}.durable_task_queue
         WHERE partition_key = $1 AND due_at <= $2 AND lease_expires_at <= $2 AND status = 'claimed'
-        ORDER BY lease_expires_at, id
+        ORDER BY lease_expires_at, id, workflow_id
         LIMIT $3";
 
     /// The next instant at which something of a shard is due, leases apart. Each by the first entry of its index. Of a task that is

@@ -58,7 +58,7 @@ statements! {
         SELECT kind, key, run_id, created_at FROM {s}.durable_keys WHERE run_id IS NOT NULL";
     /// Dead letters.
     DUMP_LETTERS [] = concat!("
-        SELECT ", letter_columns!(), " FROM {s}.durable_dead_letter_queue AS t ORDER BY t.id");
+        SELECT ", letter_columns!(), " FROM {s}.durable_dead_letter_queue AS t ORDER BY t.id, t.workflow_id");
     /// Results recorded once.
     DUMP_DEDUP [] = "
         SELECT key, result, created_at FROM {s}.durable_dedup ORDER BY key";

@@ -51,7 +51,7 @@ statements! {
             FROM {s}.durable_outbox AS o
             WHERE o.partition_key = $1 AND o.state IN ('pending', 'in_flight')
               AND o.available_at <= (SELECT now FROM clock)
-            ORDER BY o.available_at, o.id
+            ORDER BY o.available_at, o.id, o.workflow_id
             LIMIT $2
             FOR UPDATE SKIP LOCKED
         )

@@ -120,11 +120,11 @@ statements! {
                 FROM {s}.durable_task_queue AS p
                 WHERE p.partition_key = $1 AND p.status = 'pending'
                   AND p.activity_type = wanted.activity_type
-                ORDER BY p.priority DESC, p.visible_at, p.id
+                ORDER BY p.priority DESC, p.visible_at, p.id, p.workflow_id
                 LIMIT $3
                 FOR UPDATE SKIP LOCKED
             ) AS c
-            ORDER BY c.priority DESC, c.visible_at, c.id
+            ORDER BY c.priority DESC, c.visible_at, c.id, c.workflow_id
             LIMIT $3
         )
         UPDATE {s}.durable_task_queue AS t

@@ -41,7 +41,10 @@ pub(super) async fn tasks(
     ];
     let rows = tx.call(Call::new(&tasks::CLAIM_TASKS, params)).await?;
     let mut claimed = claimed(tx, &rows, rows::tasks::record)?;
-    claimed.sort_by_key(|task| (Reverse(task.options.priority), task.visible_at, task.id));
+    claimed.sort_by_key(|task| {
+        let priority = Reverse(task.options.priority);
+        (priority, task.visible_at, task.id, task.run_id)
+    });
     Ok(claimed)
 }
 
@@ -115,7 +118,7 @@ pub(super) async fn outbox(
     let rows = tx.call(Call::new(&outbox::CLAIM_OUTBOX, params)).await?;
     let read = |row: &mut Reader<'_>| Ok((row.at()?, rows::outbox::record(row)?));
     let mut claimed = claimed(tx, &rows, read)?;
-    claimed.sort_by_key(|(due_at, event)| (*due_at, event.id));
+    claimed.sort_by_key(|(due_at, event)| (*due_at, event.id, event.run_id));
     Ok(claimed.into_iter().map(|(_, event)| event).collect())
 }
 
