@@ -112,6 +112,12 @@ impl Work {
         let stays = |task: &&TaskRecord| {
             !finished.contains(&task.id) && !turn.cancelled_activities.contains(&task.activity_id)
         };
+        let activities: BTreeSet<&str> = if turn.tasks.is_empty() {
+            BTreeSet::new()
+        } else {
+            let staying = self.tasks_of(turn.run_id).filter(stays);
+            staying.map(|task| task.activity_id.as_str()).collect()
+        };
         for new in &turn.tasks {
             let in_use = self
                 .loaded
@@ -122,8 +128,7 @@ impl Work {
                 let id = new.task_id.to_string();
                 return Err(Rejection::IdInUse { what: "task", id });
             }
-            let same_activity = |task: &TaskRecord| task.activity_id == new.activity_id;
-            if self.tasks_of(turn.run_id).filter(stays).any(same_activity) {
+            if activities.contains(new.activity_id.as_str()) {
                 let id = new.activity_id.clone();
                 return Err(Rejection::IdInUse {
                     what: "activity",
@@ -185,12 +190,7 @@ impl Work {
         let messages = self.write_messages(turn, epoch, iteration);
         self.write_answers(turn);
         self.write_records(turn);
-        self.settle(turn, messages);
-        let has_messages = self
-            .changes
-            .insert_messages
-            .iter()
-            .any(|m| m.sender == run_id);
+        let has_messages = self.settle(turn, messages) > 0;
         let run = self.run_mut(run_id);
         Committed {
             sequence: run.sequence,
@@ -362,8 +362,8 @@ impl Work {
             }));
     }
 
-    /// The run's own row, last of all.
-    fn settle(&mut self, turn: &TurnCommit, messages: i32) {
+    /// The run's own row, last of all; answers how many messages the turn has written.
+    fn settle(&mut self, turn: &TurnCommit, messages: i32) -> i32 {
         let (run_id, now) = (turn.run_id, self.now);
         let owner = turn.owner.as_ref().map(|request| self.owner(request));
         let run = self.run_mut(run_id);
@@ -377,7 +377,7 @@ impl Work {
         let restarted = run.run_timeout_ms.and_then(|ms| u64::try_from(ms).ok());
         let run_deadline = restarted.map(|ms| after(now, std::time::Duration::from_millis(ms)));
         let ending = match &turn.next {
-            Next::Wait => return,
+            Next::Wait => return messages,
             Next::ContinueAsNew { input, carried } => {
                 run.iteration += 1;
                 run.history_start = run.sequence;
@@ -387,14 +387,14 @@ impl Work {
                 carried
                     .iter()
                     .for_each(|signal| self.carry_over(run_id, signal));
-                return;
+                return messages;
             }
             Next::Reset { .. } => {
                 run.run_deadline = run_deadline;
                 run.ready_at = Some(now);
                 run.completed_at = None;
                 self.set_outcome(run_id, durable_core::Payload::ABSENT, None);
-                return;
+                return messages;
             }
             Next::Complete { result } => Ending {
                 status: WorkflowStatus::Completed,
@@ -408,7 +408,7 @@ impl Work {
                 error: None,
             },
         };
-        self.close(run_id, ending, messages);
+        self.close(run_id, ending, messages)
     }
 
     /// A signal that the old iteration took and did not use is the new one's fact.
