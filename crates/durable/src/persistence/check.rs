@@ -163,6 +163,14 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         turn.tasks.len(),
         turn.timers.len(),
         turn.children.len(),
+        turn.finished_tasks.len(),
+        turn.fired_timers.len(),
+        turn.cancelled_timers.len(),
+        turn.cancelled_activities.len(),
+        turn.signals.len(),
+        turn.updates.len(),
+        turn.outbox.len(),
+        turn.step_logs.len(),
     ];
     for count in items {
         check_len("the number of items in a turn", count, TURN_ITEMS_MAX)?;
@@ -184,6 +192,7 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
     for child in &turn.children {
         check_id("child id", &child.child_id)?;
         start(&child.start)?;
+        child_start(&child.start)?;
     }
     turn.signals.iter().try_for_each(|s| signal(&s.signal))?;
     attributes(
@@ -207,6 +216,20 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         lease(request.lease)?;
     }
     turn.owner.as_ref().map_or(Ok(()), owner)
+}
+
+/// A child is found by its run id alone, and what it is told comes from its parent's turns.
+fn child_start(start: &StartRun) -> Result<(), StoreError> {
+    let plain = start.idempotency_key.is_none()
+        && start.owner.is_none()
+        && start.signals.is_empty()
+        && start.updates.is_empty();
+    if plain {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(
+        "a child is started without idempotency key, owner, signals and updates; send it signals from the parent".into(),
+    ))
 }
 
 /// Ids by which a turn refers to what is there.

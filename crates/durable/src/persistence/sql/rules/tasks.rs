@@ -3,7 +3,6 @@
 use durable_core::{
     AttemptRecord, ExhaustedPolicy, Failure, RetryDecision, TimeoutType, WorkflowEvent, error_types,
 };
-use uuid::Uuid;
 
 use super::work::Work;
 use crate::persistence::model::{

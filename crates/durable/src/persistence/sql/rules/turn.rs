@@ -109,8 +109,9 @@ impl Work {
             .iter()
             .map(|finished| finished.lease.task_id)
             .collect();
+        let given_up: BTreeSet<&String> = turn.cancelled_activities.iter().collect();
         let stays = |task: &&TaskRecord| {
-            !finished.contains(&task.id) && !turn.cancelled_activities.contains(&task.activity_id)
+            !finished.contains(&task.id) && !given_up.contains(&task.activity_id)
         };
         let activities: BTreeSet<&str> = if turn.tasks.is_empty() {
             BTreeSet::new()
@@ -136,9 +137,10 @@ impl Work {
                 });
             }
         }
+        let leaving = turn.fired_timers.iter().chain(&turn.cancelled_timers);
+        let leaving: BTreeSet<&String> = leaving.collect();
         for new in &turn.timers {
-            let gone = turn.fired_timers.contains(&new.timer_id)
-                || turn.cancelled_timers.contains(&new.timer_id);
+            let gone = leaving.contains(&new.timer_id);
             if !gone
                 && self
                     .loaded
@@ -218,9 +220,10 @@ impl Work {
             self.count_activity(&task, outcome);
             self.remove_task(&task);
         }
+        let asked: BTreeSet<&String> = turn.cancelled_activities.iter().collect();
         let given_up: Vec<TaskRecord> = self
             .tasks_of(turn.run_id)
-            .filter(|task| turn.cancelled_activities.contains(&task.activity_id))
+            .filter(|task| asked.contains(&task.activity_id))
             .cloned()
             .collect();
         for task in given_up {

@@ -28,6 +28,8 @@ pub(crate) struct Work {
     pub(super) facts: BTreeMap<(Uuid, i64), Fact>,
     /// Signals for the ledger.
     pub(super) signals: BTreeMap<(Uuid, Uuid), SignalRecord>,
+    /// Keys written or moved.
+    keys: BTreeMap<(KeyKind, String), KeyRecord>,
     /// Runs whose line moves up.
     pub(super) lines: BTreeSet<Uuid>,
 }
@@ -55,6 +57,7 @@ impl Work {
             tasks: BTreeMap::new(),
             facts: BTreeMap::new(),
             signals: BTreeMap::new(),
+            keys: BTreeMap::new(),
             lines: BTreeSet::new(),
         }
     }
@@ -126,10 +129,7 @@ impl Work {
             run_id,
             created_at: self.now,
         };
-        self.changes
-            .put_keys
-            .retain(|k| (k.kind, &k.key) != (kind, &record.key));
-        self.changes.put_keys.push(record.clone());
+        self.keys.insert((kind, record.key.clone()), record.clone());
         self.loaded.keys.insert((kind, record.key.clone()), record);
     }
 
@@ -169,6 +169,7 @@ impl Work {
         let facts = self.facts.into_iter();
         self.changes.insert_facts = facts.map(|((run_id, _), fact)| (run_id, fact)).collect();
         self.changes.put_signals = self.signals.into_values().collect();
+        self.changes.put_keys = self.keys.into_values().collect();
         self.changes.release_lines = self.lines.into_iter().collect();
         for (run_id, changed) in std::mem::take(&mut self.runs) {
             let head = self
