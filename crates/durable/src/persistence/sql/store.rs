@@ -202,7 +202,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
             return Ok(Vec::new());
         }
         self.database
-            .write(Concern::Events, FinishTasks { results, now })
+            .write(Concern::Results, FinishTasks { results, now })
             .await
     }
 
@@ -216,7 +216,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
             return Ok(Vec::new());
         }
         self.database
-            .write(Concern::Events, ExtendLeases { extensions, now })
+            .write(Concern::Results, ExtendLeases { extensions, now })
             .await
     }
 
@@ -230,7 +230,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
             return Ok(Vec::new());
         }
         self.database
-            .write(Concern::Events, ReleaseTasks { leases, now })
+            .write(Concern::Results, ReleaseTasks { leases, now })
             .await
     }
 }

@@ -135,8 +135,10 @@ pub trait Intent: Send + Sync + 'static {
 pub enum Concern {
     /// Claims.
     Tasks,
-    /// Turns, results, starts, signals: the reserve that must not be starved by claims.
+    /// Turns, starts, signals: the reserve that must not be starved by claims.
     Events,
+    /// Leases and results of tasks: small, and late ones cost work that was done already.
+    Results,
     /// Worker registry, schedules, operators' reads.
     Registry,
 }
