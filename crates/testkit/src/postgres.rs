@@ -80,6 +80,7 @@ fn small_pools() -> PoolConfig {
     PoolConfig {
         task_pool_size: 6,
         event_pool_size: 10,
+        result_pool_size: 2,
         registry_pool_size: 4,
         ..PoolConfig::default()
     }

@@ -1,6 +1,8 @@
 //! The edge: what a request must be before a store looks at it. The same for every store, so that a
 //! refusal is the same everywhere.
 
+mod bytes;
+
 use std::collections::HashSet;
 
 use durable_core::{AttributeValue, Payload, TraceContext, WorkflowEvent};
@@ -8,8 +10,8 @@ use durable_core::{AttributeValue, Payload, TraceContext, WorkflowEvent};
 use super::StoreError;
 use super::limits::{
     ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, NAME_BYTES_MAX,
-    TEXT_BYTES_MAX, TURN_ITEMS_MAX, check_batch, check_duration, check_id, check_len, check_name,
-    check_payload, check_stored_duration, check_text,
+    TEXT_BYTES_MAX, TURN_ITEMS_MAX, check_batch, check_batch_bytes, check_duration, check_id,
+    check_len, check_name, check_payload, check_stored_duration, check_text,
 };
 use super::model::{
     BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension, NewSignal,
@@ -24,6 +26,7 @@ use super::model::{
 /// The first thing that is wrong.
 pub fn starts(starts: &[StartRun]) -> Result<(), StoreError> {
     check_batch("the number of starts", starts.len())?;
+    check_batch_bytes(bytes::starts(starts))?;
     starts.iter().try_for_each(start)
 }
 
@@ -66,6 +69,7 @@ pub fn start(start: &StartRun) -> Result<(), StoreError> {
 /// The first thing that is wrong.
 pub fn signals(signals: &[SendSignal]) -> Result<(), StoreError> {
     check_batch("the number of signals", signals.len())?;
+    check_batch_bytes(bytes::signals(signals))?;
     signals.iter().try_for_each(|s| signal(&s.signal))
 }
 
@@ -80,6 +84,7 @@ fn signal(signal: &NewSignal) -> Result<(), StoreError> {
 /// The first thing that is wrong.
 pub fn updates(updates: &[SendUpdate]) -> Result<(), StoreError> {
     check_batch("the number of updates", updates.len())?;
+    check_batch_bytes(bytes::updates(updates))?;
     updates.iter().try_for_each(|u| update(&u.update))
 }
 
@@ -95,6 +100,7 @@ fn update(update: &NewUpdate) -> Result<(), StoreError> {
 /// The first thing that is wrong.
 pub fn results(results: &[TaskResult]) -> Result<(), StoreError> {
     check_batch("the number of results", results.len())?;
+    check_batch_bytes(bytes::results(results))?;
     for result in results {
         match &result.outcome {
             TaskOutcome::Completed { result } => check_payload("result", result)?,
@@ -144,6 +150,7 @@ pub fn lease(lease: std::time::Duration) -> Result<(), StoreError> {
 /// The first thing that is wrong; nothing of the set is written then.
 pub fn turns(turns: &[TurnCommit]) -> Result<(), StoreError> {
     check_batch("the number of turns", turns.len())?;
+    check_batch_bytes(bytes::turns(turns))?;
     let mut seen = HashSet::with_capacity(turns.len());
     for turn in turns {
         if !seen.insert(turn.run_id) {
@@ -163,6 +170,14 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         turn.tasks.len(),
         turn.timers.len(),
         turn.children.len(),
+        turn.finished_tasks.len(),
+        turn.fired_timers.len(),
+        turn.cancelled_timers.len(),
+        turn.cancelled_activities.len(),
+        turn.signals.len(),
+        turn.updates.len(),
+        turn.outbox.len(),
+        turn.step_logs.len(),
     ];
     for count in items {
         check_len("the number of items in a turn", count, TURN_ITEMS_MAX)?;
@@ -184,6 +199,7 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
     for child in &turn.children {
         check_id("child id", &child.child_id)?;
         start(&child.start)?;
+        child_start(&child.start)?;
     }
     turn.signals.iter().try_for_each(|s| signal(&s.signal))?;
     attributes(
@@ -207,6 +223,20 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         lease(request.lease)?;
     }
     turn.owner.as_ref().map_or(Ok(()), owner)
+}
+
+/// A child is found by its run id alone, and what it is told comes from its parent's turns.
+fn child_start(start: &StartRun) -> Result<(), StoreError> {
+    let plain = start.idempotency_key.is_none()
+        && start.owner.is_none()
+        && start.signals.is_empty()
+        && start.updates.is_empty();
+    if plain {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(
+        "a child is started without idempotency key, owner, signals and updates; send it signals from the parent".into(),
+    ))
 }
 
 /// Ids by which a turn refers to what is there.
@@ -414,6 +444,7 @@ pub fn claim_turns(claim: &ClaimTurns) -> Result<(), StoreError> {
 /// The first thing that is wrong.
 pub fn extensions(extensions: &[LeaseExtension]) -> Result<(), StoreError> {
     check_batch("the number of leases", extensions.len())?;
+    check_batch_bytes(bytes::extensions(extensions))?;
     for extension in extensions {
         lease(extension.extend)?;
         if let Some(details) = &extension.heartbeat {
@@ -465,6 +496,7 @@ pub fn schedule(schedule: &ScheduleRecord) -> Result<(), StoreError> {
 /// The first thing that is wrong.
 pub fn fires(fires: &[ScheduleFire]) -> Result<(), StoreError> {
     check_batch("the number of ticks", fires.len())?;
+    check_batch_bytes(bytes::fires(fires))?;
     for fire in fires {
         check_id("schedule id", &fire.schedule_id)?;
         fire.start.as_ref().map_or(Ok(()), start)?;

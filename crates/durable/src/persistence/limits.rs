@@ -14,6 +14,9 @@ pub const NAME_BYTES_MAX: usize = 200;
 pub const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// Most items in one call of a set-based intent.
 pub const BATCH_ITEMS_MAX: usize = 10_000;
+/// Most bytes in one call: payloads, failures, logs. All of a call is one transaction and one set of statements, which have to
+/// fit in memory on both sides, and in PostgreSQL's largest message (1 GiB) with room to spare.
+pub const BATCH_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most events, tasks, timers or children that one turn may add.
 pub const TURN_ITEMS_MAX: usize = 20_000;
 /// Most search attributes of one run.
@@ -82,6 +85,14 @@ pub fn check_text(what: &'static str, text: &str, limit: usize) -> Result<(), St
 /// [`StoreError::Limit`].
 pub fn check_batch(what: &'static str, items: usize) -> Result<(), StoreError> {
     check_len(what, items, BATCH_ITEMS_MAX)
+}
+
+/// Refuses a call that brings too many bytes.
+///
+/// # Errors
+/// [`StoreError::Limit`].
+pub fn check_batch_bytes(bytes: usize) -> Result<(), StoreError> {
+    check_len("the bytes of one call", bytes, BATCH_BYTES_MAX)
 }
 
 /// Refuses what is larger than its limit.

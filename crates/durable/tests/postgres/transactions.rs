@@ -330,3 +330,32 @@ async fn a_connection_that_the_server_closed_is_replaced_without_the_caller_noti
     store.write(Concern::Events, turns(1, 0)).await.unwrap();
     assert!(store.get_run(id(1)).await.unwrap().is_some());
 }
+
+#[tokio::test]
+async fn a_statement_that_is_cut_off_ends_the_write_as_unavailable_and_is_not_tried_again() {
+    let (store, url) = open(1).await;
+    let changes = Changes {
+        now: t(0),
+        insert_runs: vec![bare_run(id(0))],
+        ..Changes::default()
+    };
+    write(&store, changes).await;
+    let (holder, watcher) = (connect(&url).await, connect(&url).await);
+    holder
+        .batch_execute("BEGIN; SELECT 1 FROM durable.durable_workflow_instances FOR UPDATE")
+        .await
+        .unwrap();
+    let cut_off_the_waiting = async {
+        let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'durable'";
+        while watcher.query(cancel, &[]).await.unwrap().is_empty() {}
+    };
+    let write = store.write(Concern::Events, turns(1, 0));
+    let (written, ()) = tokio::join!(write, cut_off_the_waiting);
+    assert!(
+        matches!(written, Err(StoreError::Unavailable { .. })),
+        "{written:?}"
+    );
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    store.write(Concern::Events, turns(1, 0)).await.unwrap();
+}

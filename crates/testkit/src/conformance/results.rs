@@ -398,6 +398,7 @@ async fn park_keeps_the_task_and_tells_the_run_nothing(w: &World) {
     expected.status = TaskStatus::Dead;
     expected.attempt = 1;
     expected.deliveries = 1;
+    expected.visible_at = w.instant();
     expected.attempts = vec![record.clone()];
     assert_eq!(stored.tasks, [expected]);
     assert_eq!((stored.run.arrivals, stored.run.ready_at), (0, None));

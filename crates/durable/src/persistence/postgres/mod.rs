@@ -45,6 +45,9 @@ use super::{Shards, StoreError, StoreResult};
 
 /// Times that a write is planned again after the database asked for it.
 const RETRIES_MAX: u32 = 20;
+/// Times that a write is planned again after somebody else was first with a key. The next plan sees that key; a violation that
+/// comes back is no race but a mistake, and has to be heard.
+const TAKEN_RETRIES_MAX: u32 = 3;
 /// Longest pause before that.
 const BACKOFF_MS_MAX: u64 = 50;
 
@@ -134,13 +137,21 @@ impl Postgres {
 
     /// Runs an intent, again where the database asks for it.
     async fn carry_out<I: Intent>(&self, concern: Concern, intent: &I) -> StoreResult<I::Answer> {
-        let mut retries = 0;
+        let (mut retries, mut taken) = (0, 0);
         loop {
             let (error, verdict) = match self.attempt(concern, intent).await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            if verdict != Some(Verdict::Again) || retries == RETRIES_MAX {
+            let may_retry = match verdict {
+                Some(Verdict::Again) => true,
+                Some(Verdict::Taken) => {
+                    taken += 1;
+                    taken <= TAKEN_RETRIES_MAX
+                }
+                Some(Verdict::Lost | Verdict::Final) | None => false,
+            };
+            if !may_retry || retries == RETRIES_MAX {
                 return Err(error);
             }
             retries += 1;

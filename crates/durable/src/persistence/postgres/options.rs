@@ -6,13 +6,25 @@ use tokio_postgres::config::{Host, SslMode};
 
 use crate::persistence::{Shards, StoreError};
 
+/// Silence after which the server is asked whether it is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+/// Time between two such questions.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// Questions without an answer before the connection is given up.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// Longest that bytes we sent may stay unacknowledged.
+const UNANSWERED_MAX: Duration = Duration::from_secs(30);
+
 /// Sizes of the connection pools, one per concern; connections are made when they are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolConfig {
     /// Pool for task claiming (high contention).
     pub task_pool_size: u32,
-    /// Pool for event operations: turns, results, starts, signals.
+    /// Pool for event operations: turns, starts, signals.
     pub event_pool_size: u32,
+    /// Pool for leases and results of tasks: a reserve of our own beside the three others, so that a flood of starts does not
+    /// cost workers the leases of what they are doing.
+    pub result_pool_size: u32,
     /// Pool for the worker registry, schedules and operators' reads.
     pub registry_pool_size: u32,
     /// Longest wait for a new connection.
@@ -26,6 +38,7 @@ impl Default for PoolConfig {
         Self {
             task_pool_size: 50,
             event_pool_size: 20,
+            result_pool_size: 5,
             registry_pool_size: 10,
             connect_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(300),
@@ -95,7 +108,26 @@ impl Target {
         if config.get_application_name().is_none() {
             config.application_name("durable");
         }
+        bound_silence(&mut config);
         Ok(Self { config, options })
+    }
+}
+
+/// Makes a server that has vanished without a word be noticed, where the URL does not say how: a caller must not wait for it for
+/// as long as the operating system would, which is hours.
+fn bound_silence(config: &mut tokio_postgres::Config) {
+    let driver = tokio_postgres::Config::new();
+    if config.get_keepalives_idle() == driver.get_keepalives_idle() {
+        config.keepalives_idle(KEEPALIVE_IDLE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(KEEPALIVE_INTERVAL);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(KEEPALIVE_RETRIES);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(UNANSWERED_MAX);
     }
 }
 
@@ -195,6 +227,27 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_server_is_noticed_in_time_unless_the_url_says_otherwise() {
+        let ours = parse("postgres://h/d").unwrap().config;
+        assert_eq!(ours.get_keepalives_idle(), KEEPALIVE_IDLE);
+        assert_eq!(ours.get_keepalives_interval(), Some(KEEPALIVE_INTERVAL));
+        assert_eq!(ours.get_keepalives_retries(), Some(KEEPALIVE_RETRIES));
+        assert_eq!(ours.get_tcp_user_timeout(), Some(&UNANSWERED_MAX));
+        let url = "postgres://h/d?keepalives_idle=60&keepalives_interval=7&keepalives_retries=9&tcp_user_timeout=90";
+        let theirs = parse(url).unwrap().config;
+        assert_eq!(theirs.get_keepalives_idle(), Duration::from_secs(60));
+        assert_eq!(
+            theirs.get_keepalives_interval(),
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(theirs.get_keepalives_retries(), Some(9));
+        assert_eq!(
+            theirs.get_tcp_user_timeout(),
+            Some(&Duration::from_secs(90))
+        );
+    }
+
+    #[test]
     fn no_error_and_no_place_holds_the_password() {
         for url in [
             "postgres://me:hush@h:bad/d",
@@ -215,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_the_seeds() {
+    fn the_defaults_are_the_seeds_and_a_reserve_of_our_own() {
         let pools = PoolConfig::default();
         assert_eq!(
             (
@@ -225,5 +278,6 @@ mod tests {
             ),
             (50, 20, 10)
         );
+        assert_eq!(pools.result_pool_size, 5);
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: one pool per concern, so that claims cannot starve turns.
+//! Connections: one pool per concern, so that claims cannot starve turns, and neither of them leases and results.
 
 use std::time::Duration;
 
@@ -14,6 +14,11 @@ use crate::persistence::{StoreError, StoreResult};
 /// Longest wait for a connection that others are using.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// Longest that one statement of a write may take, waits for locks included. It is far above what any of them needs: whoever
+/// reaches it waits for somebody who hangs, and the caller hears that instead of hanging too. `COMMIT` is not cut off by it: the
+/// server stops this clock before it commits, so that a statement that was cut off has left nothing behind.
+pub(super) const STATEMENT_TIMEOUT: &str = "30s";
+
 /// Plans of the hot statements must not depend on statistics: a queue that was empty when it was last looked at may hold a
 /// million rows now. Every hot statement finds its rows by an index, so what remains is taken away: scans of whole tables, joins
 /// that start with one, and the compiler for queries that the planner deems dear.
@@ -28,6 +33,7 @@ pub const PLAN_SETTINGS: [&str; 4] = [
 pub(super) struct Pools {
     tasks: Pool,
     events: Pool,
+    results: Pool,
     registry: Pool,
     reaper: JoinHandle<()>,
 }
@@ -44,13 +50,15 @@ impl Pools {
             hot.options(with_plan_settings(config.get_options()));
         }
         let tasks = pool(hot.clone(), sizes.task_pool_size, sizes)?;
-        let events = pool(hot, sizes.event_pool_size, sizes)?;
+        let events = pool(hot.clone(), sizes.event_pool_size, sizes)?;
+        let results = pool(hot, sizes.result_pool_size, sizes)?;
         let registry = pool(config.clone(), sizes.registry_pool_size, sizes)?;
-        let all = [tasks.clone(), events.clone(), registry.clone()];
+        let all = [&tasks, &events, &results, &registry].map(Pool::clone);
         let reaper = tokio::spawn(close_idle(all, sizes.idle_timeout));
         Ok(Self {
             tasks,
             events,
+            results,
             registry,
             reaper,
         })
@@ -61,6 +69,7 @@ impl Pools {
         let pool = match concern {
             Concern::Tasks => &self.tasks,
             Concern::Events => &self.events,
+            Concern::Results => &self.results,
             Concern::Registry => &self.registry,
         };
         pool.get().await.map_err(pool_error)
@@ -100,7 +109,7 @@ fn with_plan_settings(given: Option<&str>) -> String {
     }
 }
 
-async fn close_idle(pools: [Pool; 3], idle: Duration) {
+async fn close_idle(pools: [Pool; 4], idle: Duration) {
     let mut tick = tokio::time::interval((idle / 2).max(Duration::from_secs(1)));
     loop {
         tick.tick().await;

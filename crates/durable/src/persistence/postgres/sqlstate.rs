@@ -7,9 +7,10 @@ use crate::persistence::StoreError;
 /// What to do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing was written and the same may succeed at once: serialisation failure, deadlock, or somebody else was first
-    /// with a key.
+    /// Nothing was written and the same may succeed at once: serialisation failure, deadlock.
     Again,
+    /// Nothing was written: somebody else was first with a key, and whoever plans again finds it there.
+    Taken,
     /// The connection is gone; what it was doing may or may not have been carried out.
     Lost,
     /// Trying again does not help.
@@ -23,9 +24,10 @@ pub(super) fn verdict(error: &tokio_postgres::Error) -> Verdict {
         return if gone { Verdict::Lost } else { Verdict::Final };
     };
     match *state {
-        SqlState::T_R_SERIALIZATION_FAILURE
-        | SqlState::T_R_DEADLOCK_DETECTED
-        | SqlState::UNIQUE_VIOLATION => Verdict::Again,
+        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Verdict::Again,
+        SqlState::UNIQUE_VIOLATION => Verdict::Taken,
+        // A statement that was cut off has had all the time there is: not once more, or the bound would be none.
+        SqlState::QUERY_CANCELED => Verdict::Final,
         _ if is_lost(state) => Verdict::Lost,
         _ => Verdict::Final,
     }
@@ -34,7 +36,7 @@ pub(super) fn verdict(error: &tokio_postgres::Error) -> Verdict {
 /// The store's error for what happened in a statement.
 pub(super) fn store_error(error: tokio_postgres::Error) -> StoreError {
     match verdict(&error) {
-        Verdict::Again => StoreError::Conflict(describe(&error)),
+        Verdict::Again | Verdict::Taken => StoreError::Conflict(describe(&error)),
         Verdict::Lost => StoreError::unavailable("the connection to PostgreSQL was lost", error),
         Verdict::Final => final_error(error),
     }
@@ -95,9 +97,13 @@ fn is_lost(state: &SqlState) -> bool {
         .any(|class| code.starts_with(class))
 }
 
+/// Whether the connection failed. The driver says invalid input of what it cannot encode, which never got as far as that.
 fn io_source(error: &tokio_postgres::Error) -> bool {
-    let source = std::error::Error::source(error);
-    matches!(source, Some(source) if source.is::<std::io::Error>())
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|io| {
+            io.raw_os_error().is_some() || io.kind() != std::io::ErrorKind::InvalidInput
+        })
 }
 
 /// The server's words, with the code; the driver's own otherwise.

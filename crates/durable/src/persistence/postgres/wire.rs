@@ -12,7 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 
 use super::bind::Call;
-use super::pools::PLAN_SETTINGS;
+use super::pools::{PLAN_SETTINGS, STATEMENT_TIMEOUT};
 use super::statement::Catalog;
 
 /// What all connections of a store share.
@@ -30,7 +30,9 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(catalog: Catalog, pooled: bool) -> Self {
-        let mut begin = "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned();
+        let mut begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'"
+        );
         if pooled {
             // Otherwise the connection has them from its start.
             for setting in PLAN_SETTINGS {
@@ -68,7 +70,8 @@ impl Wire {
 
     /// Sends everything at once, in order, and then reads the answers: one round trip. `before` and `after` are plain
     /// statements such as `BEGIN`. The first error is the one that matters: what follows it in a transaction only says that the
-    /// transaction has failed.
+    /// transaction has failed. When a call cannot even be sent, neither is what follows it, `after` included: a transaction is
+    /// still open then, and the caller rolls it back.
     pub(super) async fn flight(
         &self,
         before: Option<&str>,
@@ -155,6 +158,9 @@ impl Wire {
 
 /// Polls each once, in order, which sends it; then waits for the answers in the same order.
 ///
+/// One that fails on the spot stops the rest from being sent. The server has no part in it when a parameter cannot be encoded:
+/// it would carry out a `COMMIT` that follows, of the half that it got.
+///
 /// Cancel-safe: a statement that was sent is carried out whether or not its answer is read.
 async fn send_in_order(replies: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, Error> {
     let mut sent: Vec<Pin<Box<MaybeDone<Reply<'_>>>>> = replies
@@ -162,8 +168,12 @@ async fn send_in_order(replies: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, Error> 
         .map(|reply| Box::pin(maybe_done(reply)))
         .collect();
     poll_fn(|cx| {
-        for reply in &mut sent {
+        let failed = sent.iter_mut().position(|reply| {
             let _ = reply.as_mut().poll(cx);
+            matches!(reply.as_mut().output_mut(), Some(Err(_)))
+        });
+        if let Some(failed) = failed {
+            sent.truncate(failed + 1);
         }
         Poll::Ready(())
     })
@@ -178,4 +188,64 @@ async fn send_in_order(replies: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, Error> 
         }
     }
     first_error.map_or(Ok(answers), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// An error that the driver makes on its own; nothing has reached a server.
+    fn unsendable() -> Error {
+        let port = "postgres://h:port/d".parse::<tokio_postgres::Config>();
+        port.unwrap_err()
+    }
+
+    fn answered_later<'a>(answered: &'a AtomicBool) -> Reply<'a> {
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            answered.store(true, Ordering::Relaxed);
+            Ok(Vec::new())
+        })
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_after_a_statement_that_could_not_be_sent() {
+        let (begin, commit) = (AtomicBool::new(false), AtomicBool::new(false));
+        let flight: Vec<Reply<'_>> = vec![
+            answered_later(&begin),
+            Box::pin(async { Err(unsendable()) }),
+            Box::pin(async {
+                commit.store(true, Ordering::Relaxed);
+                Ok(Vec::new())
+            }),
+        ];
+        assert!(send_in_order(flight).await.is_err());
+        assert!(begin.into_inner(), "what was sent is waited for");
+        assert!(!commit.into_inner(), "COMMIT must not be sent");
+    }
+
+    #[tokio::test]
+    async fn the_first_statement_of_a_flight_says_what_went_wrong() {
+        let server: Reply<'_> = Box::pin(async {
+            tokio::task::yield_now().await;
+            Err(Error::__private_api_timeout())
+        });
+        let flight: Vec<Reply<'_>> = vec![server, Box::pin(async { Err(unsendable()) })];
+        let error = send_in_order(flight).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            Error::__private_api_timeout().to_string()
+        );
+    }
+
+    #[test]
+    fn every_transaction_that_writes_bounds_its_statements() {
+        for pooled in [false, true] {
+            let schema = super::super::schema::Schema::new("durable").unwrap();
+            let shared = Shared::new(Catalog::new(schema), pooled);
+            assert!(shared.begin.contains("SET LOCAL statement_timeout"));
+        }
+    }
 }

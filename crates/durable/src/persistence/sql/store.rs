@@ -67,7 +67,12 @@ impl<D: Database> WorkerPort for SqlStore<D> {
                 claim: claim.clone(),
                 max,
             };
-            turns.extend(self.database.write(Concern::Tasks, intent).await?);
+            if !keep(
+                &mut turns,
+                self.database.write(Concern::Tasks, intent).await,
+            )? {
+                break;
+            }
         }
         Ok(turns)
     }
@@ -177,7 +182,12 @@ impl<D: Database> WorkerPort for SqlStore<D> {
                 claim: claim.clone(),
                 max,
             };
-            tasks.extend(self.database.write(Concern::Tasks, intent).await?);
+            if !keep(
+                &mut tasks,
+                self.database.write(Concern::Tasks, intent).await,
+            )? {
+                break;
+            }
         }
         Ok(tasks)
     }
@@ -192,7 +202,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
             return Ok(Vec::new());
         }
         self.database
-            .write(Concern::Events, FinishTasks { results, now })
+            .write(Concern::Results, FinishTasks { results, now })
             .await
     }
 
@@ -206,7 +216,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
             return Ok(Vec::new());
         }
         self.database
-            .write(Concern::Events, ExtendLeases { extensions, now })
+            .write(Concern::Results, ExtendLeases { extensions, now })
             .await
     }
 
@@ -220,7 +230,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
             return Ok(Vec::new());
         }
         self.database
-            .write(Concern::Events, ReleaseTasks { leases, now })
+            .write(Concern::Results, ReleaseTasks { leases, now })
             .await
     }
 }
@@ -328,7 +338,12 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
                 max,
                 now: reap.now,
             };
-            reaped.extend(self.database.write(Concern::Events, intent).await?);
+            if !keep(
+                &mut reaped,
+                self.database.write(Concern::Events, intent).await,
+            )? {
+                break;
+            }
         }
         Ok(reaped)
     }
@@ -535,7 +550,12 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
                 claim: claim.clone(),
                 max,
             };
-            events.extend(self.database.write(Concern::Registry, intent).await?);
+            if !keep(
+                &mut events,
+                self.database.write(Concern::Registry, intent).await,
+            )? {
+                break;
+            }
         }
         Ok(events)
     }
@@ -663,4 +683,17 @@ fn is_storable_filter(filter: &RunFilter) -> bool {
     attributes
         && is_storable_option(filter.workflow_type.as_deref())
         && is_storable_option(filter.business_id.as_deref())
+}
+
+/// Adds what one shard gave. An error after other shards have given something does not take that back: it would be leased to nobody
+/// until its time is up. False: stop here, the next call will meet the error again.
+fn keep<T>(so_far: &mut Vec<T>, of_shard: StoreResult<Vec<T>>) -> StoreResult<bool> {
+    match of_shard {
+        Ok(more) => {
+            so_far.extend(more);
+            Ok(true)
+        }
+        Err(_) if !so_far.is_empty() => Ok(false),
+        Err(error) => Err(error),
+    }
 }

@@ -83,7 +83,8 @@ pub trait Tx: Send {
     /// The smallest run deadline (of runs that have not ended), timer or task timeout of all shards, as stored.
     fn next_due(&mut self) -> impl Future<Output = StoreResult<Option<Timestamp>>> + Send;
 
-    /// Messages of a shard, locked, those locked by others passed over, by (sender, sequence_num, idx).
+    /// Messages of a shard, locked, by (sender, sequence_num, idx). Those locked by others are passed over, and so are those behind
+    /// them of the same sender: what a run says arrives in the order in which it said it.
     fn pick_messages(
         &mut self,
         shard: i32,
@@ -134,8 +135,10 @@ pub trait Intent: Send + Sync + 'static {
 pub enum Concern {
     /// Claims.
     Tasks,
-    /// Turns, results, starts, signals: the reserve that must not be starved by claims.
+    /// Turns, starts, signals: the reserve that must not be starved by claims.
     Events,
+    /// Leases and results of tasks: small, and late ones cost work that was done already.
+    Results,
     /// Worker registry, schedules, operators' reads.
     Registry,
 }

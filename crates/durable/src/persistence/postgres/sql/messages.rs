@@ -20,6 +20,13 @@ statements! {
         LIMIT $2
         FOR UPDATE SKIP LOCKED";
 
+    /// Where the messages of some senders stand, those that another relay has included. Primary key.
+    MESSAGES_OF [INT4, UUID_ARRAY] = "
+        SELECT sender, sequence_num, idx
+        FROM {s}.durable_messages
+        WHERE partition_key = $1 AND sender = ANY($2)
+        ORDER BY partition_key, sender, sequence_num, idx";
+
     /// Messages delivered, locked before. Primary key.
     DELETE_MESSAGES [INT4, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY] = "
         DELETE FROM {s}.durable_messages AS t

@@ -6,7 +6,7 @@ mod load;
 
 pub(super) use claim::facts_by_run;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use durable_core::Timestamp;
 use tokio_postgres::Row;
@@ -24,7 +24,7 @@ use super::wire::Wire;
 use crate::persistence::model::{
     ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, MessageRecord, OutboxRecord, TaskRecord, cut,
 };
-use crate::persistence::sql::rows::{Changes, Load, Loaded};
+use crate::persistence::sql::rows::{Changes, Load, Loaded, MessageKey};
 use crate::persistence::sql::tx::Tx;
 use crate::persistence::{Shards, StoreResult};
 
@@ -214,7 +214,23 @@ impl Tx for PgTx {
         let rows = self
             .call(Call::new(&messages::PICK_MESSAGES, params))
             .await?;
-        read_all(&rows, rows::messages::record)
+        let picked = read_all(&rows, rows::messages::record)?;
+        if picked.is_empty() {
+            return Ok(picked);
+        }
+        // Another relay may have a sender's earlier messages; its deletions do not show here until it has committed.
+        let senders: BTreeSet<Uuid> = picked.iter().map(|message| message.sender).collect();
+        let senders: Vec<Uuid> = senders.into_iter().collect();
+        let params = vec![value(shard), value(senders)];
+        let rows = self.call(Call::new(&messages::MESSAGES_OF, params)).await?;
+        let there = read_all(&rows, |reader| {
+            Ok((
+                reader.next::<Uuid>()?,
+                reader.next::<i64>()?,
+                reader.next::<i32>()?,
+            ))
+        })?;
+        Ok(without_gaps(picked, &there))
     }
 
     async fn open_children(&mut self, parent: Uuid) -> StoreResult<Vec<Uuid>> {
@@ -260,5 +276,59 @@ impl Tx for PgTx {
             .into_iter()
             .map(|(_, key, run_id)| (key, run_id))
             .collect())
+    }
+}
+
+/// Of each sender, only the messages before which there is none that was not picked: a later one must not overtake.
+fn without_gaps(picked: Vec<MessageRecord>, there: &[MessageKey]) -> Vec<MessageRecord> {
+    let mut next = BTreeMap::<Uuid, usize>::new();
+    for (place, (sender, ..)) in there.iter().enumerate() {
+        next.entry(*sender).or_insert(place);
+    }
+    let mut kept = Vec::with_capacity(picked.len());
+    for message in picked {
+        let Some(place) = next.get_mut(&message.sender) else {
+            continue;
+        };
+        let key = (message.sender, message.sequence_num, message.idx);
+        if there.get(*place) == Some(&key) {
+            *place += 1;
+            kept.push(message);
+        } else {
+            // A gap stays one for all that follow it.
+            *place = there.len();
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::persistence::model::Message;
+
+    #[test]
+    fn no_message_overtakes_one_that_another_relay_has() {
+        let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let message = |sender, idx| MessageRecord {
+            sender,
+            sequence_num: 1,
+            idx,
+            message: Message::CloseChildren,
+        };
+        let picked = vec![message(a, 1), message(a, 2), message(b, 0), message(b, 2)];
+        let there = [
+            (a, 1, 0),
+            (a, 1, 1),
+            (a, 1, 2),
+            (b, 1, 0),
+            (b, 1, 1),
+            (b, 1, 2),
+        ];
+        let kept: Vec<_> = without_gaps(picked, &there)
+            .iter()
+            .map(|m| (m.sender, m.idx))
+            .collect();
+        assert_eq!(kept, [(b, 0)]);
     }
 }

@@ -92,22 +92,19 @@ impl Work {
         }
         // Facts and signals that arrived in this very call are not in the database yet.
         let now = self.now;
-        self.changes
-            .insert_facts
-            .retain(|(id, fact)| *id != run_id || fact.arrival > through);
-        for signal in self
-            .changes
-            .put_signals
-            .iter_mut()
-            .filter(|s| s.run_id == run_id)
-        {
+        for facts in [&mut self.facts, &mut self.loaded.facts] {
+            let taken: Vec<_> = facts
+                .range((run_id, i64::MIN)..=(run_id, through))
+                .map(|(k, _)| *k)
+                .collect();
+            taken.iter().for_each(|key| drop(facts.remove(key)));
+        }
+        let of_run = (run_id, Uuid::nil())..=(run_id, Uuid::max());
+        for (_, signal) in self.signals.range_mut(of_run) {
             if signal.arrival <= through {
                 signal.processed_at.get_or_insert(now);
             }
         }
-        self.loaded
-            .facts
-            .retain(|(id, arrival), _| *id != run_id || *arrival > through);
     }
 
     /// All tasks and timers of the run leave.
@@ -120,10 +117,10 @@ impl Work {
             self.changes.delete_tasks_of.push(run_id);
         }
         self.changes.delete_timers_of.push(run_id);
-        self.changes.release_lines.retain(|id| *id != run_id);
-        self.changes
-            .update_tasks
-            .retain(|task| task.run_id != run_id);
+        self.lines.remove(&run_id);
+        let of_run = (run_id, Uuid::nil())..=(run_id, Uuid::max());
+        let changed: Vec<_> = self.tasks.range(of_run).map(|(key, _)| *key).collect();
+        changed.iter().for_each(|key| drop(self.tasks.remove(key)));
         self.changes
             .insert_timers
             .retain(|timer| timer.run_id != run_id);

@@ -3,7 +3,6 @@
 use durable_core::{
     AttemptRecord, ExhaustedPolicy, Failure, RetryDecision, TimeoutType, WorkflowEvent, error_types,
 };
-use uuid::Uuid;
 
 use super::work::Work;
 use crate::persistence::model::{
@@ -115,9 +114,7 @@ impl Work {
     /// A queued task leaves; the line moves up if it was the head.
     pub(crate) fn remove_task(&mut self, task: &TaskRecord) {
         self.loaded.tasks.remove(&(task.run_id, task.id));
-        self.changes
-            .update_tasks
-            .retain(|t| (t.run_id, t.id) != (task.run_id, task.id));
+        self.tasks.remove(&(task.run_id, task.id));
         self.changes.delete_tasks.push((task.run_id, task.id));
         let run = self.run_mut(task.run_id);
         run.task_count -= 1;
@@ -125,14 +122,8 @@ impl Work {
             run.line_count -= 1;
             let was_head = task.status != TaskStatus::InLine;
             if was_head && run.line_count > 0 {
-                self.release_line(task.run_id);
+                self.lines.insert(task.run_id);
             }
-        }
-    }
-
-    fn release_line(&mut self, run_id: Uuid) {
-        if !self.changes.release_lines.contains(&run_id) {
-            self.changes.release_lines.push(run_id);
         }
     }
 

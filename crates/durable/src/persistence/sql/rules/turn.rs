@@ -109,8 +109,15 @@ impl Work {
             .iter()
             .map(|finished| finished.lease.task_id)
             .collect();
+        let given_up: BTreeSet<&String> = turn.cancelled_activities.iter().collect();
         let stays = |task: &&TaskRecord| {
-            !finished.contains(&task.id) && !turn.cancelled_activities.contains(&task.activity_id)
+            !finished.contains(&task.id) && !given_up.contains(&task.activity_id)
+        };
+        let activities: BTreeSet<&str> = if turn.tasks.is_empty() {
+            BTreeSet::new()
+        } else {
+            let staying = self.tasks_of(turn.run_id).filter(stays);
+            staying.map(|task| task.activity_id.as_str()).collect()
         };
         for new in &turn.tasks {
             let in_use = self
@@ -122,8 +129,7 @@ impl Work {
                 let id = new.task_id.to_string();
                 return Err(Rejection::IdInUse { what: "task", id });
             }
-            let same_activity = |task: &TaskRecord| task.activity_id == new.activity_id;
-            if self.tasks_of(turn.run_id).filter(stays).any(same_activity) {
+            if activities.contains(new.activity_id.as_str()) {
                 let id = new.activity_id.clone();
                 return Err(Rejection::IdInUse {
                     what: "activity",
@@ -131,9 +137,10 @@ impl Work {
                 });
             }
         }
+        let leaving = turn.fired_timers.iter().chain(&turn.cancelled_timers);
+        let leaving: BTreeSet<&String> = leaving.collect();
         for new in &turn.timers {
-            let gone = turn.fired_timers.contains(&new.timer_id)
-                || turn.cancelled_timers.contains(&new.timer_id);
+            let gone = leaving.contains(&new.timer_id);
             if !gone
                 && self
                     .loaded
@@ -185,12 +192,7 @@ impl Work {
         let messages = self.write_messages(turn, epoch, iteration);
         self.write_answers(turn);
         self.write_records(turn);
-        self.settle(turn, messages);
-        let has_messages = self
-            .changes
-            .insert_messages
-            .iter()
-            .any(|m| m.sender == run_id);
+        let has_messages = self.settle(turn, messages) > 0;
         let run = self.run_mut(run_id);
         Committed {
             sequence: run.sequence,
@@ -218,9 +220,10 @@ impl Work {
             self.count_activity(&task, outcome);
             self.remove_task(&task);
         }
+        let asked: BTreeSet<&String> = turn.cancelled_activities.iter().collect();
         let given_up: Vec<TaskRecord> = self
             .tasks_of(turn.run_id)
-            .filter(|task| turn.cancelled_activities.contains(&task.activity_id))
+            .filter(|task| asked.contains(&task.activity_id))
             .cloned()
             .collect();
         for task in given_up {
@@ -362,8 +365,8 @@ impl Work {
             }));
     }
 
-    /// The run's own row, last of all.
-    fn settle(&mut self, turn: &TurnCommit, messages: i32) {
+    /// The run's own row, last of all; answers how many messages the turn has written.
+    fn settle(&mut self, turn: &TurnCommit, messages: i32) -> i32 {
         let (run_id, now) = (turn.run_id, self.now);
         let owner = turn.owner.as_ref().map(|request| self.owner(request));
         let run = self.run_mut(run_id);
@@ -377,7 +380,7 @@ impl Work {
         let restarted = run.run_timeout_ms.and_then(|ms| u64::try_from(ms).ok());
         let run_deadline = restarted.map(|ms| after(now, std::time::Duration::from_millis(ms)));
         let ending = match &turn.next {
-            Next::Wait => return,
+            Next::Wait => return messages,
             Next::ContinueAsNew { input, carried } => {
                 run.iteration += 1;
                 run.history_start = run.sequence;
@@ -387,14 +390,14 @@ impl Work {
                 carried
                     .iter()
                     .for_each(|signal| self.carry_over(run_id, signal));
-                return;
+                return messages;
             }
             Next::Reset { .. } => {
                 run.run_deadline = run_deadline;
                 run.ready_at = Some(now);
                 run.completed_at = None;
                 self.set_outcome(run_id, durable_core::Payload::ABSENT, None);
-                return;
+                return messages;
             }
             Next::Complete { result } => Ending {
                 status: WorkflowStatus::Completed,
@@ -408,7 +411,7 @@ impl Work {
                 error: None,
             },
         };
-        self.close(run_id, ending, messages);
+        self.close(run_id, ending, messages)
     }
 
     /// A signal that the old iteration took and did not use is the new one's fact.

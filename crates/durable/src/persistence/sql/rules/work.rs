@@ -1,6 +1,6 @@
 //! The unit of work: the locked rows of one call, as they change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use durable_core::{Failure, Payload, Timestamp};
 use uuid::Uuid;
@@ -19,9 +19,19 @@ pub(crate) struct Work {
     pub(crate) now: Timestamp,
     /// Everything that was loaded, changed as the rules go.
     pub(crate) loaded: Loaded,
-    /// What is to be written, runs apart.
+    /// What is to be written, apart from what is kept by key below until the end.
     pub(crate) changes: Changes,
     runs: BTreeMap<Uuid, Changed>,
+    /// Changed tasks that stay in the queue.
+    pub(super) tasks: BTreeMap<(Uuid, Uuid), TaskRecord>,
+    /// Facts that arrived in this call.
+    pub(super) facts: BTreeMap<(Uuid, i64), Fact>,
+    /// Signals for the ledger.
+    pub(super) signals: BTreeMap<(Uuid, Uuid), SignalRecord>,
+    /// Keys written or moved.
+    keys: BTreeMap<(KeyKind, String), KeyRecord>,
+    /// Runs whose line moves up.
+    pub(super) lines: BTreeSet<Uuid>,
 }
 
 /// How a run differs from what is stored.
@@ -44,6 +54,11 @@ impl Work {
             loaded,
             changes,
             runs: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            lines: BTreeSet::new(),
         }
     }
 
@@ -114,10 +129,7 @@ impl Work {
             run_id,
             created_at: self.now,
         };
-        self.changes
-            .put_keys
-            .retain(|k| (k.kind, &k.key) != (kind, &record.key));
-        self.changes.put_keys.push(record.clone());
+        self.keys.insert((kind, record.key.clone()), record.clone());
         self.loaded.keys.insert((kind, record.key.clone()), record);
     }
 
@@ -126,16 +138,13 @@ impl Work {
         self.loaded
             .facts
             .insert((run_id, fact.arrival), fact.clone());
-        self.changes.insert_facts.push((run_id, fact));
+        self.facts.insert((run_id, fact.arrival), fact);
     }
 
     /// Writes a signal into the ledger.
     pub(crate) fn put_signal(&mut self, signal: SignalRecord) {
         let key = (signal.run_id, signal.signal_id);
-        self.changes
-            .put_signals
-            .retain(|s| (s.run_id, s.signal_id) != key);
-        self.changes.put_signals.push(signal.clone());
+        self.signals.insert(key, signal.clone());
         self.loaded.signals.insert(key, signal);
     }
 
@@ -150,15 +159,18 @@ impl Work {
     /// Changes a queued task.
     pub(crate) fn update_task(&mut self, task: TaskRecord) {
         let key = (task.run_id, task.id);
-        self.changes
-            .update_tasks
-            .retain(|t| (t.run_id, t.id) != key);
-        self.changes.update_tasks.push(task.clone());
+        self.tasks.insert(key, task.clone());
         self.loaded.tasks.insert(key, task);
     }
 
     /// Everything to write.
     pub(crate) fn finish(mut self) -> Changes {
+        self.changes.update_tasks = self.tasks.into_values().collect();
+        let facts = self.facts.into_iter();
+        self.changes.insert_facts = facts.map(|((run_id, _), fact)| (run_id, fact)).collect();
+        self.changes.put_signals = self.signals.into_values().collect();
+        self.changes.put_keys = self.keys.into_values().collect();
+        self.changes.release_lines = self.lines.into_iter().collect();
         for (run_id, changed) in std::mem::take(&mut self.runs) {
             let head = self
                 .loaded
