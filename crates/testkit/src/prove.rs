@@ -1,73 +1,48 @@
-//! The proof of the proof: known mistakes, planted one at a time, and the suite that catches each.
+//! The proof of the proof: known mistakes, planted one at a time, and what catches each on every store.
 
 use std::fmt;
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use everruns_durable::persistence::Bug;
+
+use crate::flavour::Kind;
 
 /// The environment variable by which a build with planted bugs chooses one.
 const CHOICE: &str = "DURABLE_PLANTED_BUG";
-/// Longest part of a failure that a table shows.
+/// A suite that takes longer hangs, unless the machine is so slow that it takes about as long without a bug.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
+/// How long a suite may take without a bug, on however busy a machine.
+const CONTROL_MAX: Duration = Duration::from_secs(30 * 60);
+/// How much longer than without a bug a suite may take before it counts as hanging.
+const SLOWER: u32 = 3;
+/// The exit code of a suite that could not be run, or that failed; the word [`FAILED`] tells them apart.
+const ORDERLY_FAILURE: i32 = 1;
+/// How the line begins that says what did not hold.
+const FAILED: &str = "FAILED ";
+/// Longest part of a failure that a report shows.
 const SHOWN_MAX: usize = 90;
 
 /// What is run against each bug, in order, until something fails: commands of this program.
-#[derive(Debug, Clone)]
-pub struct Suites(Vec<(&'static str, Vec<&'static str>)>);
+const SUITES: [(&str, &[&str]); 2] = [
+    ("conformance", &["conformance", "--fail-fast"]),
+    ("faults", &["faults", "--plans", "40"]),
+];
 
-impl Suites {
-    /// Only the memory store.
-    #[must_use]
-    pub fn quick() -> Self {
-        Self(vec![
-            (
-                "conformance",
-                vec!["conformance", "--stores", "memory", "--fail-fast"],
-            ),
-            (
-                "faults",
-                vec!["faults", "--stores", "memory", "--plans", "40"],
-            ),
-            (
-                "random intents",
-                vec![
-                    "differential",
-                    "--stores",
-                    "memory,memory",
-                    "--steps",
-                    "8000",
-                    "--seed",
-                    "1",
-                ],
-            ),
-        ])
-    }
-
-    /// Memory and SQLite.
-    #[must_use]
-    pub fn full() -> Self {
-        let mut suites = Self::quick();
-        suites.0.insert(
-            1,
-            (
-                "conformance",
-                vec!["conformance", "--stores", "sqlite", "--fail-fast"],
-            ),
-        );
-        suites
-    }
-}
-
-/// Whether a bug was caught.
+/// Whether a bug was caught on a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// A suite failed.
     Caught {
-        /// Which one.
-        suite: String,
-        /// What it says.
+        /// The claim or the plan of faults that did, or that the suite hangs.
         by: String,
+        /// What it says.
+        says: String,
     },
     /// All passed.
     Missed,
@@ -76,73 +51,205 @@ pub enum Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Caught { suite, by } => write!(f, "caught by {suite}: {by}"),
+            Self::Caught { by, says } => write!(f, "caught by {by}: {says}"),
             Self::Missed => f.write_str("NOT CAUGHT"),
         }
     }
 }
 
-/// Runs the suites in processes of their own, since a bug is planted for a whole process.
+/// The suites on one store, each run in a process of its own, since a bug is planted for a whole process.
 #[derive(Debug)]
 pub struct Proof {
     program: PathBuf,
-    suites: Suites,
+    store: Kind,
+    hangs_after: Duration,
 }
 
 impl Proof {
-    /// A proof by these suites of the running program.
+    /// A proof on this store, once its conformance is seen to pass without a bug: else nothing would be shown.
     ///
     /// # Errors
-    /// When the program's own path cannot be found.
-    pub fn new(suites: Suites) -> anyhow::Result<Self> {
-        Ok(Self {
+    /// When it does not pass, or cannot be run.
+    pub fn with_control(store: Kind) -> anyhow::Result<Self> {
+        let mut proof = Self {
             program: std::env::current_exe().context("where is this program?")?,
-            suites,
-        })
+            store,
+            hangs_after: CONTROL_MAX,
+        };
+        let started = Instant::now();
+        let (suite, args) = SUITES[0];
+        let verdict = proof.run(suite, args, None)?;
+        if verdict != Verdict::Missed {
+            bail!(
+                "the {suite} of {} fails without any bug: {verdict}",
+                store.name()
+            );
+        }
+        proof.hangs_after = HANGS_AFTER.max(started.elapsed() * SLOWER);
+        Ok(proof)
     }
 
-    /// Runs the suites with a bug planted, or with none, until one fails.
+    /// Which store it is about.
+    #[must_use]
+    pub const fn store(&self) -> Kind {
+        self.store
+    }
+
+    /// Runs the suites with a bug planted until one fails.
     ///
     /// # Errors
     /// When a suite cannot be run at all.
-    pub fn try_bug(&self, bug: Option<Bug>) -> anyhow::Result<Verdict> {
-        for (suite, args) in &self.suites.0 {
-            let mut command = Command::new(&self.program);
-            command.args(args).env_remove(CHOICE);
-            if let Some(bug) = bug {
-                command.env(CHOICE, bug.name());
-            }
-            let output = command
-                .output()
-                .with_context(|| format!("cannot run {args:?}"))?;
-            if !output.status.success() {
-                return Ok(Verdict::Caught {
-                    suite: (*suite).to_owned(),
-                    by: reason(&output),
-                });
+    pub fn try_bug(&self, bug: Bug) -> anyhow::Result<Verdict> {
+        for (suite, args) in SUITES {
+            let verdict = self.run(suite, args, Some(bug))?;
+            if verdict != Verdict::Missed {
+                return Ok(verdict);
             }
         }
         Ok(Verdict::Missed)
     }
+
+    fn run(&self, suite: &str, args: &[&str], bug: Option<Bug>) -> anyhow::Result<Verdict> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(args)
+            .args(["--stores", self.store.name()])
+            .env_remove(CHOICE)
+            .envs(bug.map(|bug| (CHOICE, bug.name())));
+        let ended = Ended::of(&mut command, self.hangs_after)
+            .with_context(|| format!("cannot run {suite} on {}", self.store.name()))?;
+        ended.verdict(suite)
+    }
 }
 
-/// The line that says what failed.
-fn reason(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("FAILED "))
-        .or_else(|| {
-            let mut lines = text.lines();
-            lines.find(|line| line.starts_with("the ") || line.starts_with("both stores"))?;
-            lines.next()
+/// How a suite's process ended.
+#[derive(Debug)]
+struct Ended {
+    /// The exit code; none after a signal.
+    code: Option<i32>,
+    in_time: bool,
+    output: String,
+    errors: String,
+}
+
+impl Ended {
+    /// Runs a command to its end, or until it hangs: then it is killed.
+    fn of(command: &mut Command, hangs_after: Duration) -> anyhow::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let output = text_of(child.stdout.take().context("its output is piped")?);
+        let errors = text_of(child.stderr.take().context("its errors are piped")?);
+        // The output ends when the process does.
+        let early = output.recv_timeout(hangs_after).ok();
+        let in_time = early.is_some();
+        if !in_time {
+            child.kill()?;
+        }
+        Ok(Self {
+            output: early.map_or_else(|| output.recv(), Ok)?,
+            errors: errors.recv()?,
+            code: child.wait()?.code(),
+            in_time,
         })
-        .or_else(|| errors.lines().last())
-        .unwrap_or("it failed without a word");
-    let mut shown: String = line.trim().chars().take(SHOWN_MAX).collect();
-    if shown.len() < line.trim().len() {
+    }
+
+    fn verdict(&self, suite: &str) -> anyhow::Result<Verdict> {
+        let failed = self
+            .output
+            .lines()
+            .find_map(|line| line.strip_prefix(FAILED));
+        if let Some(line) = failed {
+            let (place, says) = line.split_once(": ").unwrap_or((line, ""));
+            return Ok(Verdict::Caught {
+                by: place
+                    .split_once("::")
+                    .map_or_else(|| format!("{suite} {place}"), |(_, claim)| claim.to_owned()),
+                says: shortened(says),
+            });
+        }
+        let last_words = self.errors.lines().last().unwrap_or("it says nothing");
+        match self.code {
+            _ if !self.in_time => Ok(Verdict::Caught {
+                by: format!("{suite} hangs"),
+                says: "it had to be killed".to_owned(),
+            }),
+            Some(0) => Ok(Verdict::Missed),
+            // For example because the database could not be reached: that is no catch.
+            Some(ORDERLY_FAILURE) => bail!("{suite} did not get to a verdict: {last_words}"),
+            _ => Ok(Verdict::Caught {
+                by: format!("{suite} crashes"),
+                says: shortened(last_words),
+            }),
+        }
+    }
+}
+
+/// Reads to the end, on a thread of its own.
+fn text_of(mut source: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is still worth showing, and nobody may be waiting any more.
+        let _ = source.read_to_end(&mut bytes);
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+fn shortened(text: &str) -> String {
+    let text = text.trim();
+    let mut shown: String = text.chars().take(SHOWN_MAX).collect();
+    if shown.len() < text.len() {
         shown.push('…');
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(script: &str, hangs_after: Duration) -> Ended {
+        Ended::of(Command::new("sh").args(["-c", script]), hangs_after).expect("there is a shell")
+    }
+
+    fn by(script: &str) -> Option<String> {
+        match ended(script, HANGS_AFTER)
+            .verdict("suite")
+            .expect("it got to a verdict")
+        {
+            Verdict::Caught { by, .. } => Some(by),
+            Verdict::Missed => None,
+        }
+    }
+
+    #[test]
+    fn what_catches_a_bug_is_named() {
+        let claim = "echo 'FAILED sqlite/4::leases::a_claim: expected 1'; exit 1";
+        assert_eq!(by(claim).as_deref(), Some("leases::a_claim"));
+        let plan = "echo 'FAILED memory plan 3: lost'; exit 1";
+        assert_eq!(by(plan).as_deref(), Some("suite memory plan 3"));
+        assert_eq!(by("exit 101").as_deref(), Some("suite crashes"));
+        assert_eq!(by("true"), None);
+    }
+
+    #[test]
+    fn a_suite_that_could_not_run_catches_nothing() {
+        let refused = ended("echo 'Error: no server' >&2; exit 1", HANGS_AFTER);
+        assert!(refused.verdict("suite").is_err());
+    }
+
+    #[test]
+    fn a_suite_that_does_not_end_is_killed_and_counts_as_caught() {
+        let hung = ended("exec sleep 600", Duration::from_millis(1));
+        assert!(!hung.in_time);
+        assert_eq!(hung.code, None, "it was killed");
+        let Ok(Verdict::Caught { by, .. }) = hung.verdict("suite") else {
+            panic!("a hang counts as caught");
+        };
+        assert_eq!(by, "suite hangs");
+    }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask prove [--only NAME] [--quick]`
+//! `cargo xtask prove [--stores memory,sqlite,postgres] [--only NAME] [--quick]`
 
 use std::process::{Command, ExitCode};
 
@@ -12,10 +12,13 @@ use crate::{
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Args {
+    /// Stores that each have to catch every bug; memory, sqlite and postgres, if not given
+    #[arg(long, value_delimiter = ',', conflicts_with = "quick")]
+    pub(crate) stores: Vec<String>,
     /// Only this planted bug
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
-    /// A bounded share of the work
+    /// Only memory and sqlite
     #[arg(long)]
     pub(crate) quick: bool,
     /// Further arguments for the testkit
@@ -26,6 +29,9 @@ pub(crate) struct Args {
 impl Args {
     fn for_testkit(&self) -> Vec<String> {
         let mut list = vec!["prove".to_owned()];
+        if !self.stores.is_empty() {
+            list.extend(["--stores".to_owned(), self.stores.join(",")]);
+        }
         if let Some(name) = &self.only {
             list.extend(["--only".to_owned(), name.clone()]);
         }
@@ -61,13 +67,14 @@ mod tests {
     #[test]
     fn options_are_passed_on() {
         let args = Args {
+            stores: vec!["memory".to_owned(), "sqlite".to_owned()],
             only: Some("unfenced-finish".to_owned()),
             quick: true,
             rest: vec!["-v".to_owned()],
         };
         assert_eq!(
-            args.for_testkit(),
-            ["prove", "--only", "unfenced-finish", "--quick", "-v"]
+            args.for_testkit().join(" "),
+            "prove --stores memory,sqlite --only unfenced-finish --quick -v"
         );
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use durable_testkit::conformance::{self, Claim};
 use durable_testkit::{Flavour, World};
 use futures_util::{StreamExt as _, stream};
+use tokio::task::JoinSet;
 
 use super::kind;
 
@@ -40,13 +41,15 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(|(flavour, claim)| trial(flavour, claim))
         .buffer_unordered(AT_A_TIME);
     while let Some((name, outcome)) = outcomes.next().await {
-        match outcome {
+        match outcome? {
             Ok(()) => held += 1,
             Err(reason) => {
                 failed += 1;
                 println!("FAILED {name}: {}", first_lines(&reason));
                 if args.fail_fast {
-                    break;
+                    drop(outcomes);
+                    // Not by returning: the runtime would wait for claims that loop for ever.
+                    std::process::exit(1);
                 }
             }
         }
@@ -59,25 +62,26 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// One claim on a store of its own; a task of its own catches its panic.
-async fn trial(flavour: Flavour, claim: Claim) -> (String, Result<(), String>) {
+/// One claim on a store of its own; a task of its own catches its panic. The outer error is a store that cannot be
+/// opened, which says nothing about the claim.
+async fn trial(flavour: Flavour, claim: Claim) -> (String, anyhow::Result<Result<(), String>>) {
     let name = format!("{}::{}::{}", flavour.name(), claim.subject, claim.name);
-    let task = tokio::spawn(async move {
-        let under_test = flavour.open().await.map_err(|e| format!("{e:#}"))?;
-        let world = World::new(under_test.store.clone());
-        (claim.body)(&world).await;
-        Ok(())
-    });
-    let stop = task.abort_handle();
-    let outcome = match tokio::time::timeout(CLAIM_TIME, task).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(panicked)) => Err(panic_message(panicked)),
-        Err(_) => {
-            stop.abort();
-            Err(format!("it did not end within {CLAIM_TIME:?}"))
-        }
+    let under_test = match flavour.open().await {
+        Ok(under_test) => under_test,
+        Err(error) => return (name.clone(), Err(error.context(name))),
     };
-    (name, outcome)
+    let world = World::new(under_test.store.clone());
+    let mut task = JoinSet::new(); // It ends its task when it is dropped.
+    task.spawn(async move { (claim.body)(&world).await });
+    let outcome = match tokio::time::timeout(CLAIM_TIME, task.join_next()).await {
+        Ok(Some(Err(panicked))) => Err(panic_message(panicked)),
+        Ok(_) => {
+            under_test.close().await;
+            Ok(())
+        }
+        Err(_) => Err(format!("it did not end within {CLAIM_TIME:?}")),
+    };
+    (name, Ok(outcome))
 }
 
 fn panic_message(error: tokio::task::JoinError) -> String {

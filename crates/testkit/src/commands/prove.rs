@@ -1,19 +1,28 @@
-//! `prove [--only NAME] [--quick]`
+//! `prove [--stores memory,sqlite] [--only NAME] [--quick]`
 
 use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
 use comfy_table::{Table, presets};
-use durable_testkit::prove::{Proof, Suites, Verdict};
+use durable_testkit::flavour::Kind;
+use durable_testkit::prove::{Proof, Verdict};
 use everruns_durable::persistence::Bug;
+
+use super::kind;
+
+/// Names the PostgreSQL server, when there is one.
+const POSTGRES: &str = "DURABLE_TEST_POSTGRES_URL";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Stores of memory, sqlite, postgres, pgbouncer, each of which has to catch every bug; those there are, if not given
+    #[arg(long, value_delimiter = ',')]
+    stores: Vec<String>,
     /// Only this planted bug
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Only the memory store, and no more than it takes to catch the bug
-    #[arg(long)]
+    /// Only memory and sqlite
+    #[arg(long, conflicts_with = "stores")]
     quick: bool,
 }
 
@@ -27,37 +36,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .filter(|bug| args.only.as_deref().is_none_or(|name| name == bug.name()))
         .collect();
     ensure!(!bugs.is_empty(), "no planted bug has that name");
-    let suites = if args.quick {
-        Suites::quick()
-    } else {
-        Suites::full()
-    };
-    let proof = Proof::new(suites)?;
-    println!("without a bug, everything has to pass:");
-    if let Verdict::Caught { suite, by } = proof.try_bug(None)? {
-        bail!("{suite} fails without any bug, so nothing would be shown: {by}");
-    }
-    println!("it does");
+    let proofs = controls(&stores(args)?)?;
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
-        .set_header(["planted bug", "suite", "caught by"]);
+        .set_header(std::iter::once("planted bug").chain(proofs.iter().map(|p| p.store().name())));
     let mut caught = 0;
     for bug in &bugs {
-        let verdict = proof.try_bug(Some(*bug))?;
-        println!("{}: {verdict}", bug.name());
-        let row = match &verdict {
-            Verdict::Caught { suite, by } => {
-                caught += 1;
-                [bug.name().to_owned(), suite.clone(), by.clone()]
-            }
-            Verdict::Missed => [
-                bug.name().to_owned(),
-                String::new(),
-                "NOT CAUGHT".to_owned(),
-            ],
-        };
-        table.add_row(row);
+        let verdicts = on_every_store(*bug, &proofs)?;
+        caught += usize::from(!verdicts.contains(&Verdict::Missed));
+        table.add_row(std::iter::once(bug.name().to_owned()).chain(verdicts.iter().map(cell)));
     }
     println!("{table}");
     println!("caught {caught} of {}", bugs.len());
@@ -66,4 +54,46 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The stores asked for.
+fn stores(args: &Args) -> anyhow::Result<Vec<Kind>> {
+    if !args.stores.is_empty() {
+        return args.stores.iter().map(|name| kind(name)).collect();
+    }
+    let mut stores = vec![Kind::Memory, Kind::Sqlite];
+    if args.quick {
+        println!("postgres is not asked: this is the quick proof");
+    } else if std::env::var_os(POSTGRES).is_some() {
+        stores.push(Kind::Postgres);
+    } else {
+        println!("postgres is not asked: {POSTGRES} names no server");
+    }
+    Ok(stores)
+}
+
+fn controls(stores: &[Kind]) -> anyhow::Result<Vec<Proof>> {
+    let mut proofs = Vec::new();
+    for store in stores {
+        proofs.push(Proof::with_control(*store)?);
+        println!("{}: without a bug, every claim holds", store.name());
+    }
+    Ok(proofs)
+}
+
+fn on_every_store(bug: Bug, proofs: &[Proof]) -> anyhow::Result<Vec<Verdict>> {
+    let mut verdicts = Vec::new();
+    for proof in proofs {
+        let verdict = proof.try_bug(bug)?;
+        println!("{} on {}: {verdict}", bug.name(), proof.store().name());
+        verdicts.push(verdict);
+    }
+    Ok(verdicts)
+}
+
+fn cell(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Caught { by, .. } => by.clone(),
+        Verdict::Missed => "NOT CAUGHT".to_owned(),
+    }
 }
