@@ -22,10 +22,10 @@ statements! {
 
     /// Where the messages of some senders stand, those that another relay has included. Primary key.
     MESSAGES_OF [INT4, UUID_ARRAY] = "
-        SELECT sender, sequence_num, idx
-        FROM {s}.durable_messages
-        WHERE partition_key = $1 AND sender = ANY($2)
-        ORDER BY partition_key, sender, sequence_num, idx";
+        SELECT t.sender, t.sequence_num, t.idx
+        FROM (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        JOIN {s}.durable_messages AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.sender = k.run_id
+        ORDER BY t.sender, t.sequence_num, t.idx";
 
     /// Messages delivered, locked before. Primary key.
     DELETE_MESSAGES [INT4, UUID_ARRAY, INT8_ARRAY, INT4_ARRAY] = "
