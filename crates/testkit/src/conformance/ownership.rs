@@ -29,6 +29,7 @@ claims! { "ownership":
     a_run_that_went_on_or_ended_is_not_blocked,
     two_owners_do_no_harm,
     ownership_is_not_needed_to_commit,
+    a_run_asked_for_twice_is_answered_twice_alike,
 }
 
 fn ids(turns: &[ClaimedTurn]) -> Vec<Uuid> {
@@ -320,4 +321,14 @@ async fn ownership_is_not_needed_to_commit(w: &World) {
     let turn = w.turn(run_id).await;
     w.committed(turn).await;
     assert_eq!(w.run(run_id).await.owner, None);
+}
+
+async fn a_run_asked_for_twice_is_answered_twice_alike(w: &World) {
+    let run_id = w.start().await;
+    w.signal(run_id, "once").await;
+    let nobody = w.id();
+    let turns = w.store.load_turns(&[run_id, nobody, run_id]).await;
+    let turns = turns.expect("load_turns");
+    assert_eq!(turns[0].as_ref().map(|turn| turn.facts.len()), Some(1));
+    assert_eq!(turns, [turns[0].clone(), None, turns[0].clone()]);
 }

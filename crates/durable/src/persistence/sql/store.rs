@@ -79,7 +79,15 @@ impl<D: Database> WorkerPort for SqlStore<D> {
 
     async fn load_turns(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<ClaimedTurn>>> {
         limits::check_batch("the number of runs", run_ids.len())?;
-        self.database.load_turns(run_ids.to_vec()).await
+        // Each run is read once, however often it is asked for.
+        let unique: BTreeSet<Uuid> = run_ids.iter().copied().collect();
+        let unique: Vec<Uuid> = unique.into_iter().collect();
+        let turns = self.database.load_turns(unique.clone()).await?;
+        let of: BTreeMap<Uuid, Option<ClaimedTurn>> = unique.into_iter().zip(turns).collect();
+        Ok(run_ids
+            .iter()
+            .map(|id| of.get(id).cloned().flatten())
+            .collect())
     }
 
     async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
