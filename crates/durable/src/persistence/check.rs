@@ -5,7 +5,7 @@ mod bytes;
 
 use std::collections::HashSet;
 
-use durable_core::{AttributeValue, Payload, TraceContext, WorkflowEvent};
+use durable_core::{AttributeValue, TraceContext, WorkflowEvent};
 
 use super::StoreError;
 use super::limits::{
@@ -384,14 +384,6 @@ pub fn attributes<'a>(
         }
     }
     Ok(())
-}
-
-/// Checks a payload given on its own.
-///
-/// # Errors
-/// [`StoreError::Limit`].
-pub fn payload(what: &'static str, payload: &Payload) -> Result<(), StoreError> {
-    check_payload(what, payload)
 }
 
 fn unique(what: &str, ids: impl Iterator<Item = String>) -> Result<(), StoreError> {
