@@ -1,9 +1,64 @@
 //! Durable execution: programs whose progress survives crashes, restarts and deploys.
 //!
-//! A program's progress is an event log in a database; any worker can carry it on. This crate is
-//! the library: [`persistence`] is the store contract and its three stores. The engine that runs
-//! workflows on it comes with the next releases; see `CHANGELOG.md` for what exists today.
+//! A program's progress is an event log in a database; any worker can carry it on. A [`Workflow`](prelude::Workflow) decides, an
+//! [`Activity`](prelude::Activity) does; an [`Engine`] runs both on a store that is opened by a URL.
+//!
+//! ```
+//! use everruns_durable::prelude::*;
+//! use serde_json::Value;
+//!
+//! /// Greets somebody, and is done.
+//! struct Hello { name: String, greeting: Option<String> }
+//!
+//! impl Workflow for Hello {
+//!     const TYPE: &'static str = "hello";
+//!     type Input = String;
+//!     type Output = String;
+//!
+//!     fn new(name: String) -> Self { Self { name, greeting: None } }
+//!     fn on_start(&mut self) -> Vec<WorkflowAction> {
+//!         let name = Payload::from_value(&self.name).expect("a string is JSON");
+//!         vec![WorkflowAction::schedule_activity("greet", "greet", name)]
+//!     }
+//!     fn on_activity_completed(&mut self, _id: &str, result: Value) -> Vec<WorkflowAction> {
+//!         self.greeting = result.as_str().map(str::to_owned);
+//!         vec![]
+//!     }
+//!     fn on_activity_failed(&mut self, _id: &str, error: &ActivityError) -> Vec<WorkflowAction> {
+//!         vec![WorkflowAction::FailWorkflow { error: error.clone().into_failure().into() }]
+//!     }
+//!     fn on_timer_fired(&mut self, _id: &str) -> Vec<WorkflowAction> { vec![] }
+//!     fn on_signal(&mut self, _signal: &WorkflowSignal) -> Vec<WorkflowAction> { vec![] }
+//!     fn is_completed(&self) -> bool { self.greeting.is_some() }
+//!     fn result(&self) -> Option<Result<String, WorkflowError>> { self.greeting.clone().map(Ok) }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), everruns_durable::Error> {
+//! let engine = Engine::in_memory()
+//!     .workflow::<Hello>()
+//!     .activity_fn("greet", |_ctx, name: String| async move { Ok(format!("Hello, {name}!")) })
+//!     .start()
+//!     .await?;
+//! assert_eq!(engine.run::<Hello>("World".to_owned()).await?, "Hello, World!");
+//! engine.shutdown().await?;
+//! # Ok(())
+//! # }
+//! ```
 
+pub mod activity;
+mod chores;
+pub mod client;
+pub mod engine;
+mod error;
 pub mod persistence;
+pub mod prelude;
+pub mod reliability;
+pub mod runtime;
+pub mod worker;
+pub mod workflow;
 
+pub use client::Client;
 pub use durable_core as core;
+pub use engine::Engine;
+pub use error::{Error, Result};

@@ -1,0 +1,55 @@
+//! What an activity is.
+
+use async_trait::async_trait;
+use durable_core::ActivityError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::ActivityContext;
+
+/// What an activity answers. `?` on any error makes a failure that is retried by the policy;
+/// [`ActivityError::non_retryable`] makes one that is not.
+pub type ActivityResult<T> = Result<T, ActivityError>;
+
+/// A unit of work that may fail and be tried again.
+///
+/// It runs at least once: a crash after its side effect and before its result is stored runs it again. Give what it
+/// calls [`ActivityContext::idempotency_key`], so that the other side can tell a repeat.
+///
+/// ```
+/// use everruns_durable::prelude::*;
+///
+/// struct Greet { greeting: String }
+///
+/// #[async_trait]
+/// impl Activity for Greet {
+///     const TYPE: &'static str = "greet";
+///     type Input = String;
+///     type Output = String;
+///
+///     async fn execute(&self, _ctx: &ActivityContext, name: String) -> ActivityResult<String> {
+///         Ok(format!("{}, {name}!", self.greeting))
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait Activity: Send + Sync + 'static {
+    /// Name of the type; it holds across processes and releases.
+    const TYPE: &'static str;
+
+    /// What it is given.
+    type Input: Serialize + DeserializeOwned + Send;
+
+    /// What it answers.
+    type Output: Serialize + DeserializeOwned + Send;
+
+    /// Does the work. Called anew for each attempt.
+    ///
+    /// # Errors
+    /// [`ActivityError`]: the attempt failed; the activity's retry policy decides what follows.
+    async fn execute(
+        &self,
+        ctx: &ActivityContext,
+        input: Self::Input,
+    ) -> Result<Self::Output, ActivityError>;
+}

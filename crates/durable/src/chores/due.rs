@@ -1,0 +1,71 @@
+//! Fires what is due: timers, delayed and parked tasks, the clocks of activities and runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Chore;
+use crate::engine::Node;
+use crate::persistence::StoreResult;
+use crate::persistence::model::FireDue;
+
+/// Sleeps until the next known due time; a turn that sets an earlier one rings.
+pub(crate) struct Due {
+    node: Arc<Node>,
+}
+
+impl Due {
+    pub(crate) const fn new(node: Arc<Node>) -> Self {
+        Self { node }
+    }
+}
+
+#[async_trait]
+impl Chore for Due {
+    fn name(&self) -> &'static str {
+        "due"
+    }
+
+    async fn tick(&self) -> StoreResult<Duration> {
+        let node = &self.node;
+        let fallback = node.settings.chores.fallback_poll;
+        // Planned before looking: what is rung for while the store looks is not forgotten.
+        node.hub.due.plan(node.runtime.instant() + fallback);
+        let fired = node
+            .store
+            .fire_due(FireDue {
+                max: node.settings.chores.batch,
+                first_shard: node.first_shard(),
+                jitter: node.runtime.fraction(),
+                now: None,
+            })
+            .await?;
+        if fired.tasks_ready > 0 || fired.tasks_timed_out > 0 {
+            node.hub.tasks.notify_one();
+        }
+        if fired.runs_timed_out > 0 {
+            node.hub.messages.notify_one();
+        }
+        node.hub.ready_runs(fired.ready_runs);
+        let next = fired.next_due.map_or(fallback, |due| node.until(due));
+        let next = next.min(fallback);
+        node.hub.due.due_in(node.runtime.instant(), next);
+        Ok(node.hub.due.wait(node.runtime.instant()))
+    }
+
+    async fn rung(&self) {
+        loop {
+            let now = self.node.runtime.instant();
+            let wait = self.node.hub.due.wait(now);
+            if wait.is_zero() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.node.hub.due.rung() => {}
+                () = self.node.runtime.sleep(wait) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Takes back tasks whose lease has run out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tracing::info;
+
+use super::Chore;
+use crate::engine::Node;
+use crate::persistence::StoreResult;
+use crate::persistence::model::ReapLeases;
+
+/// Looks at intervals: a lease runs out only when a worker died, or the store could not be reached for long.
+pub(crate) struct Reaper {
+    node: Arc<Node>,
+}
+
+impl Reaper {
+    pub(crate) const fn new(node: Arc<Node>) -> Self {
+        Self { node }
+    }
+}
+
+#[async_trait]
+impl Chore for Reaper {
+    fn name(&self) -> &'static str {
+        "reaper"
+    }
+
+    async fn tick(&self) -> StoreResult<Duration> {
+        let node = &self.node;
+        let max = node.settings.chores.batch;
+        let reaped = node
+            .store
+            .reap_leases(ReapLeases {
+                max,
+                first_shard: node.first_shard(),
+                now: None,
+            })
+            .await?;
+        if !reaped.is_empty() {
+            info!(tasks = reaped.len(), "leases had run out");
+            let types = reaped.iter().filter(|task| !task.dead);
+            node.hub
+                .claimable(types.map(|task| task.activity_type.as_str()));
+            let dead = reaped.iter().filter(|task| task.dead);
+            node.hub.ready_runs(dead.map(|task| task.run_id));
+        }
+        Ok(if reaped.len() == max {
+            Duration::ZERO
+        } else {
+            node.runtime.jittered(node.settings.chores.reap_interval)
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Delivers messages between runs: children's starts and ends, signals.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Chore;
+use crate::engine::Node;
+use crate::persistence::StoreResult;
+use crate::persistence::model::RelayMessages;
+
+/// Rung by every commit here that writes a message; messages of a process that died are found by the slow poll.
+pub(crate) struct Relay {
+    node: Arc<Node>,
+}
+
+impl Relay {
+    pub(crate) const fn new(node: Arc<Node>) -> Self {
+        Self { node }
+    }
+}
+
+#[async_trait]
+impl Chore for Relay {
+    fn name(&self) -> &'static str {
+        "relay"
+    }
+
+    async fn tick(&self) -> StoreResult<Duration> {
+        let node = &self.node;
+        let relayed = node
+            .store
+            .relay_messages(RelayMessages {
+                max: node.settings.chores.batch,
+                first_shard: node.first_shard(),
+                now: None,
+            })
+            .await?;
+        let handled = relayed.delivered + relayed.dropped;
+        node.hub.ready_runs(relayed.ready_runs);
+        // A delivery may write messages of its own (a child that is terminated tells its parent): look until there are none.
+        Ok(if handled > 0 {
+            Duration::ZERO
+        } else {
+            node.runtime.jittered(node.settings.chores.fallback_poll)
+        })
+    }
+
+    async fn rung(&self) {
+        self.node.hub.messages.notified().await;
+    }
+}

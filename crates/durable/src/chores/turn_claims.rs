@@ -1,0 +1,70 @@
+//! Claims runs with a turn due that nobody takes: new ones from other processes, and those of processes that died.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tracing::debug;
+
+use super::Chore;
+use crate::engine::Node;
+use crate::persistence::StoreResult;
+use crate::persistence::model::ClaimTurns;
+
+/// The recovery of stalled runs, and the way in for runs started elsewhere.
+pub(crate) struct TurnClaims {
+    node: Arc<Node>,
+}
+
+impl TurnClaims {
+    pub(crate) const fn new(node: Arc<Node>) -> Self {
+        Self { node }
+    }
+}
+
+#[async_trait]
+impl Chore for TurnClaims {
+    fn name(&self) -> &'static str {
+        "turn-claims"
+    }
+
+    async fn tick(&self) -> StoreResult<Duration> {
+        let node = &self.node;
+        let settings = &node.settings;
+        let hosted = node.workflows.hosted();
+        if hosted.is_empty() {
+            return Ok(settings.chores.fallback_poll);
+        }
+        let max = settings.turns.claim_max;
+        // A desk that is full already would only let the ownerships run out.
+        if node.hub.desk.len() >= max * 2 {
+            return Ok(settings.worker.poll_interval);
+        }
+        let claimed = node
+            .store
+            .claim_turns(ClaimTurns {
+                worker_id: node.worker_id.clone(),
+                build: settings.build.clone(),
+                hosted,
+                max,
+                lease: settings.turns.owner_lease,
+                first_shard: node.first_shard(),
+                now: None,
+            })
+            .await?;
+        let found = claimed.len();
+        if found > 0 {
+            debug!(runs = found, "turns claimed");
+            node.hub.desk.claimed(claimed);
+        }
+        Ok(if found == max {
+            Duration::ZERO
+        } else {
+            node.runtime.jittered(settings.chores.fallback_poll)
+        })
+    }
+
+    async fn rung(&self) {
+        self.node.hub.turns.notified().await;
+    }
+}

@@ -1,0 +1,188 @@
+//! A run that was started: waiting for it, talking to it.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use durable_core::{Failure, Payload, error_types};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::Client;
+use super::start::Untyped;
+use crate::error::Kind;
+use crate::persistence::model::{RunRecord, WorkflowStatus};
+use crate::workflow::WorkflowDefinition;
+use crate::{Error, Result};
+
+/// A run. Cheap to clone; dropping it changes nothing.
+pub struct RunHandle<W> {
+    client: Client,
+    run_id: Uuid,
+    workflow: PhantomData<fn() -> W>,
+}
+
+/// How long a waiter that can be rung for sleeps at most before it looks by itself.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
+/// The same where nobody can ring: the run may end in another process that cannot be heard.
+const LOOK_WHEN_DEAF: Duration = Duration::from_millis(500);
+
+impl<W> RunHandle<W> {
+    pub(super) const fn new(client: Client, run_id: Uuid) -> Self {
+        Self {
+            client,
+            run_id,
+            workflow: PhantomData,
+        }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub const fn id(&self) -> Uuid {
+        self.run_id
+    }
+
+    /// The run as it stands.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn get(&self) -> Result<RunRecord> {
+        self.client.get(self.run_id).await
+    }
+
+    /// Waits until the run has ended, however it ends.
+    ///
+    /// # Errors
+    /// [`Error::is_not_found`]; the store's.
+    pub async fn ended(&self) -> Result<RunRecord> {
+        let shared = &self.client.shared;
+        let watch = shared.hub.watch(self.run_id);
+        loop {
+            let ring = watch.ring();
+            tokio::pin!(ring);
+            // Registered before the look, so that an end in between is not missed.
+            ring.as_mut().enable();
+            match self.client.get(self.run_id).await {
+                Ok(run) if run.status.is_terminal() => return Ok(run),
+                Ok(_) => {}
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error),
+            }
+            let deaf = match shared.hub.bell() {
+                Some(bell) => !bell.is_connected(),
+                None => shared.beside.is_none(),
+            };
+            let wait = if deaf {
+                LOOK_WHEN_DEAF
+            } else {
+                LOOK_AT_LEAST_EVERY
+            };
+            tokio::select! {
+                biased;
+                () = &mut ring => {}
+                () = shared.runtime.sleep(shared.runtime.jittered(wait)) => {}
+            }
+        }
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub async fn signal<T: Serialize + Sync + ?Sized>(
+        &self,
+        signal_type: &str,
+        payload: &T,
+    ) -> Result<()> {
+        self.client.signal(self.run_id, signal_type, payload).await
+    }
+
+    /// Asks the run to stop; it may clean up first.
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub async fn cancel(&self, reason: &str) -> Result<()> {
+        self.client.cancel(self.run_id, reason).await
+    }
+
+    /// Asks the run to finish the activities in flight and then stop.
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub async fn request_shutdown(&self) -> Result<()> {
+        self.client.request_shutdown(self.run_id).await
+    }
+
+    /// Ends the run at once.
+    ///
+    /// # Errors
+    /// As [`Client::terminate`].
+    pub async fn terminate(&self, reason: &str) -> Result<()> {
+        self.client.terminate(self.run_id, reason).await
+    }
+
+    async fn payload(&self) -> Result<Payload> {
+        let run = self.ended().await?;
+        let run_id = self.run_id;
+        match run.status {
+            WorkflowStatus::Cancelled => {
+                let reason = self.cancel_reason().await?;
+                Err(Kind::Cancelled { run_id, reason }.into())
+            }
+            WorkflowStatus::Failed => {
+                let unknown = || Failure::new(error_types::GENERIC, "the run failed");
+                let failure = run.error.unwrap_or_else(unknown);
+                Err(Kind::Failed { run_id, failure }.into())
+            }
+            _ => Ok(run.result),
+        }
+    }
+
+    async fn cancel_reason(&self) -> Result<String> {
+        let store = &self.client.shared.store;
+        let history = store.load_history(self.run_id, 0).await?;
+        let last = history.and_then(|history| history.events.into_iter().next_back());
+        Ok(match last.map(|event| event.event) {
+            Some(durable_core::WorkflowEvent::WorkflowCancelled { reason }) => reason,
+            _ => String::new(),
+        })
+    }
+}
+
+impl<W: WorkflowDefinition> RunHandle<W> {
+    /// Waits for the run's result.
+    ///
+    /// # Errors
+    /// How it ended, where it ended without a result: [`Error::failure`], [`Error::is_cancelled`]; the store's.
+    pub async fn result(&self) -> Result<W::Output> {
+        read(self.run_id, &self.payload().await?)
+    }
+}
+
+impl RunHandle<Untyped> {
+    /// Waits for the run's result.
+    ///
+    /// # Errors
+    /// As for a run whose type is known.
+    pub async fn result(&self) -> Result<Payload> {
+        self.payload().await
+    }
+}
+
+fn read<T: DeserializeOwned>(run_id: Uuid, result: &Payload) -> Result<T> {
+    result
+        .to_value()
+        .map_err(|error| Error::payload(format!("the result of run {run_id}"), error))
+}
+
+impl<W> Clone for RunHandle<W> {
+    fn clone(&self) -> Self {
+        Self::new(self.client.clone(), self.run_id)
+    }
+}
+
+impl<W> std::fmt::Debug for RunHandle<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("RunHandle").field(&self.run_id).finish()
+    }
+}

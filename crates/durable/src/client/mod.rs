@@ -1,0 +1,278 @@
+//! Clients: starting runs, and talking to them.
+
+mod handle;
+mod start;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use durable_core::{Payload, signal_types};
+use serde::Serialize;
+use uuid::Uuid;
+
+pub use handle::RunHandle;
+pub use start::Start;
+
+use crate::engine::{Desk, Hub, Node};
+use crate::error::Kind;
+use crate::persistence::model::{
+    NewSignal, Page, RunFilter, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
+};
+use crate::persistence::{OpenOptions, WorkflowEventStore, open};
+use crate::runtime::Runtime;
+use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
+use crate::{Error, Result};
+
+/// A client of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn WorkflowEventStore>,
+    hub: Arc<Hub>,
+    runtime: Runtime,
+    /// What the engine beside it hosts; empty for a client on its own.
+    workflows: WorkflowRegistry,
+    /// The engine beside it: it becomes the owner of what is started here, so that no claim is needed.
+    beside: Option<Beside>,
+}
+
+struct Beside {
+    worker_id: String,
+    owner_lease: Duration,
+}
+
+impl Client {
+    /// A client on its own: what it starts is carried on by engines in other processes.
+    ///
+    /// # Errors
+    /// The store's, where it cannot be opened.
+    pub async fn open(url: &str) -> Result<Self> {
+        let store = open(url, OpenOptions::default()).await?;
+        Ok(Self::on(store))
+    }
+
+    /// A client on a store that is open already.
+    #[must_use]
+    pub fn on(store: Arc<dyn WorkflowEventStore>) -> Self {
+        let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
+        let runtime = Runtime::real();
+        let client = Self {
+            shared: Arc::new(Shared {
+                store,
+                hub: Arc::clone(&hub),
+                runtime: runtime.clone(),
+                workflows: WorkflowRegistry::new(),
+                beside: None,
+            }),
+        };
+        if let Some(bell) = hub.bell().cloned() {
+            let hub = Arc::downgrade(&hub);
+            runtime.spawn(async move {
+                while let ring = bell.listen().await
+                    && let Some(hub) = hub.upgrade()
+                {
+                    hub.heard(ring);
+                }
+            });
+        }
+        client
+    }
+
+    pub(crate) fn beside(node: &Node) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                store: Arc::clone(&node.store),
+                hub: Arc::clone(&node.hub),
+                runtime: node.runtime.clone(),
+                workflows: node.workflows.clone(),
+                beside: Some(Beside {
+                    worker_id: node.worker_id.clone(),
+                    owner_lease: node.settings.turns.owner_lease,
+                }),
+            }),
+        }
+    }
+
+    /// Starts a run: `client.start::<Order>(input).await?`, with options in between.
+    pub fn start<W: WorkflowDefinition>(&self, input: W::Input) -> Start<W> {
+        Start::of_type(self.clone(), input)
+    }
+
+    /// Starts a run of a type known by name only.
+    pub fn start_named(
+        &self,
+        workflow_type: impl Into<String>,
+        input: Payload,
+    ) -> Start<start::Untyped> {
+        Start::named(self.clone(), workflow_type.into(), input)
+    }
+
+    /// A run by its id, to be waited for or talked to.
+    #[must_use]
+    pub fn run<W: WorkflowDefinition>(&self, run_id: Uuid) -> RunHandle<W> {
+        RunHandle::new(self.clone(), run_id)
+    }
+
+    /// A run as it stands.
+    ///
+    /// # Errors
+    /// [`Error::is_not_found`]; the store's.
+    pub async fn get(&self, run_id: Uuid) -> Result<RunRecord> {
+        let run = self.shared.store.get_run(run_id).await?;
+        run.ok_or_else(|| Kind::NotFound(run_id).into())
+    }
+
+    /// Runs, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self, filter: RunFilter, page: Page) -> Result<Vec<RunRecord>> {
+        Ok(self.shared.store.list_runs(filter, page).await?)
+    }
+
+    /// How many runs.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn count(&self, filter: RunFilter) -> Result<u64> {
+        Ok(self.shared.store.count_runs(filter).await?)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// [`Error::is_not_found`], [`Error::is_run_finished`]; [`Error::is_retryable`] where too many wait already or the store is busy.
+    pub async fn signal<T: Serialize + Sync + ?Sized>(
+        &self,
+        run_id: Uuid,
+        signal_type: &str,
+        payload: &T,
+    ) -> Result<()> {
+        let payload = Payload::from_value(payload)
+            .map_err(|error| Error::payload(format!("the payload of signal {signal_type}"), error))?;
+        let signal_id = self.shared.runtime.new_id();
+        self.send(run_id, signal_id, signal_type, payload).await
+    }
+
+    /// Sends a signal under an id of your own: sending it twice is one signal.
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub async fn send(
+        &self,
+        run_id: Uuid,
+        signal_id: Uuid,
+        signal_type: &str,
+        payload: Payload,
+    ) -> Result<()> {
+        let signal = NewSignal {
+            signal_id,
+            signal_type: signal_type.to_owned(),
+            payload,
+        };
+        let shared = &self.shared;
+        // The id makes a repeat harmless, so an unknown outcome is simply tried again.
+        let outcomes = self
+            .retried(|| {
+                let signal = signal.clone();
+                let signals = vec![SendSignal { run_id, signal }];
+                shared.store.send_signals(signals, None)
+            })
+            .await?;
+        match outcomes.into_iter().next() {
+            Some(SendOutcome::Accepted { .. } | SendOutcome::Duplicate { .. }) => {
+                self.ring(run_id);
+                Ok(())
+            }
+            Some(SendOutcome::Rejected(rejection)) => Err(Kind::Send { run_id, rejection }.into()),
+            None => Err(Kind::NotFound(run_id).into()),
+        }
+    }
+
+    /// Asks a run to stop; it may clean up first.
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub async fn cancel(&self, run_id: Uuid, reason: &str) -> Result<()> {
+        self.signal(run_id, signal_types::CANCEL, reason).await
+    }
+
+    /// Asks a run to finish the activities in flight and then stop.
+    ///
+    /// # Errors
+    /// As [`Client::signal`].
+    pub async fn request_shutdown(&self, run_id: Uuid) -> Result<()> {
+        self.signal(run_id, signal_types::SHUTDOWN, "shutdown").await
+    }
+
+    /// Ends a run at once: failed, with error `WorkflowTerminated`.
+    ///
+    /// # Errors
+    /// [`Error::is_not_found`], [`Error::is_run_finished`]; the store's.
+    pub async fn terminate(&self, run_id: Uuid, reason: &str) -> Result<()> {
+        let request = TerminateRun {
+            run_id,
+            reason: reason.to_owned(),
+        };
+        let outcomes = self
+            .retried(|| {
+                let requests = vec![request.clone()];
+                self.shared.store.terminate_runs(requests, None)
+            })
+            .await?;
+        match outcomes.first() {
+            Some(TerminateOutcome::Terminated) => {
+                self.shared.hub.finished(&[run_id]);
+                self.shared.hub.messages.notify_one();
+                self.ring(run_id);
+                Ok(())
+            }
+            Some(TerminateOutcome::AlreadyFinished(status)) => {
+                let rejection = crate::persistence::model::SendRejection::RunFinished {
+                    status: *status,
+                };
+                Err(Kind::Send { run_id, rejection }.into())
+            }
+            Some(TerminateOutcome::NotFound) | None => Err(Kind::NotFound(run_id).into()),
+        }
+    }
+
+    /// The store, for what operators do.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn WorkflowEventStore> {
+        &self.shared.store
+    }
+
+    /// The engine beside looks first; without one, the others are told.
+    fn ring(&self, run_id: Uuid) {
+        if self.shared.beside.is_some() {
+            self.shared.hub.ready_runs([run_id]);
+        } else {
+            self.shared.hub.pass_on([run_id]);
+        }
+    }
+
+    /// Calls again, a few times, where the store could not be reached and a repeat does no harm.
+    async fn retried<T, F>(&self, call: impl Fn() -> F) -> Result<T, crate::persistence::StoreError>
+    where
+        F: Future<Output = Result<T, crate::persistence::StoreError>>,
+    {
+        let runtime = &self.shared.runtime;
+        for attempt in 0..RETRIES_MAX {
+            match call().await {
+                Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
+                    let wait = Duration::from_millis(20 << attempt.min(6));
+                    runtime.sleep(runtime.jittered(wait)).await;
+                }
+                other => return other,
+            }
+        }
+        call().await
+    }
+}
+
+/// How often a call is repeated before its error is the caller's: about three seconds in all.
+const RETRIES_MAX: u32 = 8;

@@ -1,0 +1,174 @@
+//! Starting a run.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use durable_core::{AttributeValue, Payload, PayloadError, TraceContext};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{Client, RunHandle};
+use crate::error::Kind;
+use crate::persistence::model::{
+    NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun,
+};
+use crate::workflow::WorkflowDefinition;
+use crate::{Error, Result};
+
+/// A run about to be started: a builder that is awaited.
+#[must_use = "a start does nothing unless it is awaited"]
+pub struct Start<W> {
+    client: Client,
+    start: Result<StartRun, PayloadError>,
+    workflow: PhantomData<fn() -> W>,
+}
+
+/// A workflow known by name only: its result is a [`Payload`].
+#[derive(Debug)]
+pub enum Untyped {}
+
+impl<W: WorkflowDefinition> Start<W> {
+    pub(super) fn of_type(client: Client, input: W::Input) -> Self {
+        let run_id = client.shared.runtime.new_id();
+        let start = Payload::from_value(&input).map(|input| {
+            let mut start = StartRun::new(run_id, W::TYPE, input);
+            start.version = W::VERSION.to_owned();
+            start
+        });
+        Self {
+            client,
+            start,
+            workflow: PhantomData,
+        }
+    }
+}
+
+impl Start<Untyped> {
+    pub(super) fn named(client: Client, workflow_type: String, input: Payload) -> Self {
+        let run_id = client.shared.runtime.new_id();
+        let newest = client.shared.workflows.newest(&workflow_type);
+        let version = newest.unwrap_or_default().to_owned();
+        let mut start = StartRun::new(run_id, workflow_type, input);
+        start.version = version;
+        Self {
+            client,
+            start: Ok(start),
+            workflow: PhantomData,
+        }
+    }
+}
+
+impl<W> Start<W> {
+    fn with(mut self, change: impl FnOnce(&mut StartRun)) -> Self {
+        if let Ok(start) = &mut self.start {
+            change(start);
+        }
+        self
+    }
+
+    /// Your own id for the run, such as an order's number.
+    pub fn workflow_id(self, id: impl Into<String>) -> Self {
+        self.with(|start| start.business_id = Some(id.into()))
+    }
+
+    /// What happens when that id is used again.
+    pub fn reuse_policy(self, policy: ReusePolicy) -> Self {
+        self.with(|start| start.reuse_policy = policy)
+    }
+
+    /// One run per key, whoever asks and how often.
+    pub fn idempotency_key(self, key: impl Into<String>) -> Self {
+        self.with(|start| start.idempotency_key = Some(key.into()))
+    }
+
+    /// The run's id, instead of a new one.
+    pub fn run_id(self, run_id: Uuid) -> Self {
+        self.with(|start| start.run_id = run_id)
+    }
+
+    /// A search attribute.
+    pub fn attribute(self, name: impl Into<String>, value: impl Into<AttributeValue>) -> Self {
+        self.with(|start| {
+            start.attributes.insert(name.into(), value.into());
+        })
+    }
+
+    /// Metadata that never changes.
+    pub fn memo<T: Serialize>(mut self, memo: &T) -> Self {
+        match (&mut self.start, Payload::from_value(memo)) {
+            (Ok(start), Ok(memo)) => start.memo = memo,
+            (Ok(_), Err(error)) => self.start = Err(error),
+            (Err(_), _) => {}
+        }
+        self
+    }
+
+    /// Time for the run, all its iterations together.
+    pub fn execution_timeout(self, timeout: Duration) -> Self {
+        self.with(|start| start.execution_timeout = Some(timeout))
+    }
+
+    /// Time for each iteration.
+    pub fn run_timeout(self, timeout: Duration) -> Self {
+        self.with(|start| start.run_timeout = Some(timeout))
+    }
+
+    /// Trace context, carried through to every activity.
+    pub fn trace(self, trace: TraceContext) -> Self {
+        self.with(|start| start.trace = Some(trace))
+    }
+
+    /// Sends a signal along (signal-with-start): it also reaches a run that exists already.
+    pub fn signal<T: Serialize>(mut self, signal_type: impl Into<String>, payload: &T) -> Self {
+        let signal_id = self.client.shared.runtime.new_id();
+        match (&mut self.start, Payload::from_value(payload)) {
+            (Ok(start), Ok(payload)) => start.signals.push(NewSignal {
+                signal_id,
+                signal_type: signal_type.into(),
+                payload,
+            }),
+            (Ok(_), Err(error)) => self.start = Err(error),
+            (Err(_), _) => {}
+        }
+        self
+    }
+
+    async fn send(self) -> Result<RunHandle<W>> {
+        let Self { client, start, .. } = self;
+        let mut start = start.map_err(|error| Error::payload("the start", error))?;
+        let shared = &client.shared;
+        let hosted_here = shared.workflows.hosts(&start.workflow_type, &start.version);
+        if let Some(beside) = shared.beside.as_ref().filter(|_| hosted_here) {
+            start.owner = Some(OwnerRequest {
+                worker_id: beside.worker_id.clone(),
+                lease: beside.owner_lease,
+            });
+        }
+        // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
+        let outcomes = client
+            .retried(|| shared.store.start_runs(vec![start.clone()], None))
+            .await?;
+        let run_id = match outcomes.into_iter().next() {
+            Some(StartOutcome::Started { run_id } | StartOutcome::Existing { run_id }) => run_id,
+            Some(StartOutcome::Rejected(rejection)) => return Err(Kind::Start(rejection).into()),
+            None => return Err(Kind::NotFound(start.run_id).into()),
+        };
+        if hosted_here {
+            client.shared.hub.ready_runs([run_id]);
+        } else {
+            client.shared.hub.pass_on([run_id]);
+        }
+        Ok(RunHandle::new(client.clone(), run_id))
+    }
+}
+
+impl<W: 'static> IntoFuture for Start<W> {
+    type Output = Result<RunHandle<W>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}

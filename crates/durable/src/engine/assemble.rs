@@ -1,0 +1,198 @@
+//! Turns a decision into a commit: which tasks to queue, timers to set, children to start, and what becomes of the run.
+
+use std::collections::BTreeSet;
+
+use durable_core::{Failure, RunIdentity, WorkflowAction, WorkflowEvent, error_types};
+
+use super::cache::Place;
+use super::decide::Decision;
+use crate::persistence::model::{
+    ClosePolicy, NewChild, NewSignal, NewTask, NewTimer, Next, StartRun, TurnCommit, UpdateAnswer,
+};
+use crate::runtime::Runtime;
+use crate::workflow::WorkflowRegistry;
+
+/// What assembling needs besides the decision.
+pub(crate) struct Assembly<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) workflows: &'a WorkflowRegistry,
+    pub(crate) identity: RunIdentity,
+    pub(crate) place: &'a Place,
+    /// Facts up to this arrival were taken.
+    pub(crate) facts_through: i64,
+}
+
+impl Assembly<'_> {
+    /// The commit, without what the committer adds: leases and ownership.
+    pub(crate) fn commit(&self, decision: Decision) -> TurnCommit {
+        let mut commit = self.empty();
+        commit.finished_tasks = decision.finished_tasks;
+        commit.step_logs = decision.step_logs;
+        for action in decision.turn.actions {
+            self.act(&mut commit, action);
+        }
+        commit.events = decision
+            .turn
+            .events
+            .into_iter()
+            .map(|(_, event)| event)
+            .collect();
+        let carried = decision.carried.into_iter().map(|signal| NewSignal {
+            signal_id: signal.signal_id.unwrap_or_else(|| self.runtime.new_id()),
+            signal_type: signal.signal_type,
+            payload: signal.payload,
+        });
+        commit.next = next(&commit.events, carried.collect());
+        if !matches!(commit.next, Next::Wait) {
+            // The store drops what belongs to a run that is over; queueing it first would be in vain.
+            commit.tasks.clear();
+            commit.timers.clear();
+        }
+        if matches!(commit.next, Next::ContinueAsNew { .. }) {
+            let missed = decision.missed_updates.into_iter().map(missed_update);
+            commit.updates.extend(missed);
+        }
+        drop_what_was_given_up(&mut commit);
+        commit
+    }
+
+    fn empty(&self) -> TurnCommit {
+        TurnCommit {
+            run_id: self.place.run_id,
+            turn_id: self.runtime.new_id(),
+            expected_sequence: self.place.sequence,
+            expected_epoch: self.place.epoch,
+            facts_through: self.facts_through,
+            finished_tasks: Vec::new(),
+            fired_timers: Vec::new(),
+            events: Vec::new(),
+            tasks: Vec::new(),
+            cancelled_activities: Vec::new(),
+            timers: Vec::new(),
+            cancelled_timers: Vec::new(),
+            children: Vec::new(),
+            signals: Vec::new(),
+            updates: Vec::new(),
+            attributes: std::collections::BTreeMap::new(),
+            outbox: Vec::new(),
+            step_logs: Vec::new(),
+            next: Next::Wait,
+            lease: None,
+            owner: None,
+        }
+    }
+
+    fn act(&self, commit: &mut TurnCommit, action: WorkflowAction) {
+        use WorkflowAction as A;
+        match action {
+            A::ScheduleActivity {
+                activity_id,
+                activity_type,
+                input,
+                options,
+            } => commit.tasks.push(NewTask {
+                task_id: self.runtime.new_id(),
+                activity_id,
+                activity_type,
+                input,
+                options,
+                delay: None,
+                lease: false,
+                trace: self.place.trace.clone(),
+            }),
+            A::StartTimer { timer_id, duration } => commit.timers.push(NewTimer {
+                timer_id,
+                after: duration,
+            }),
+            A::CancelTimer { timer_id } => commit.cancelled_timers.push(timer_id),
+            A::CancelActivity { activity_id } => commit.cancelled_activities.push(activity_id),
+            A::ScheduleChildWorkflow {
+                workflow_id: child_id,
+                workflow_type,
+                input,
+            } => commit
+                .children
+                .push(self.child(child_id, workflow_type, input)),
+            A::CompleteUpdate { update_id, result } => commit.updates.push(UpdateAnswer {
+                update_id,
+                result: Ok(result),
+            }),
+            A::FailUpdate { update_id, error } => commit.updates.push(UpdateAnswer {
+                update_id,
+                result: Err(error),
+            }),
+            A::UpsertSearchAttributes { attributes } => commit.attributes.extend(attributes),
+            // The event alone says it: what becomes of the run, and that a person is asked.
+            A::CompleteWorkflow { .. }
+            | A::FailWorkflow { .. }
+            | A::CancelWorkflow { .. }
+            | A::ContinueAsNew { .. }
+            | A::OpenHumanTask { .. }
+            | A::None => {}
+        }
+    }
+
+    fn child(
+        &self,
+        child_id: String,
+        workflow_type: String,
+        input: durable_core::Payload,
+    ) -> NewChild {
+        let run_id = self.identity.child_run_id(&child_id);
+        let version = self.workflows.newest(&workflow_type).unwrap_or_default();
+        let mut start = StartRun::new(run_id, workflow_type.as_str(), input);
+        start.version = version.to_owned();
+        start.trace.clone_from(&self.place.trace);
+        NewChild {
+            child_id,
+            close_policy: ClosePolicy::default(),
+            start,
+        }
+    }
+}
+
+fn next(events: &[WorkflowEvent], carried: Vec<NewSignal>) -> Next {
+    use WorkflowEvent as E;
+    match events.last() {
+        Some(E::WorkflowCompleted { result }) => Next::Complete {
+            result: result.clone(),
+        },
+        Some(E::WorkflowFailed { error }) => Next::Fail {
+            error: error.clone().into(),
+        },
+        Some(E::WorkflowCancelled { reason }) => Next::Cancel {
+            reason: reason.clone(),
+        },
+        Some(E::WorkflowContinuedAsNew { input, .. }) => Next::ContinueAsNew {
+            input: input.clone(),
+            carried,
+        },
+        _ => Next::Wait,
+    }
+}
+
+fn missed_update(update_id: String) -> UpdateAnswer {
+    let message = "the run went on as new before it took the update; send it again";
+    UpdateAnswer {
+        update_id,
+        result: Err(Failure::new(error_types::UPDATE_FAILED, message)),
+    }
+}
+
+/// What one turn both asked for and gave up is neither queued nor looked for.
+fn drop_what_was_given_up(commit: &mut TurnCommit) {
+    if !commit.tasks.is_empty() && !commit.cancelled_activities.is_empty() {
+        let cancelled: BTreeSet<&String> = commit.cancelled_activities.iter().collect();
+        let tasks = std::mem::take(&mut commit.tasks).into_iter();
+        commit.tasks = tasks
+            .filter(|task| !cancelled.contains(&task.activity_id))
+            .collect();
+    }
+    if !commit.timers.is_empty() && !commit.cancelled_timers.is_empty() {
+        let cancelled: BTreeSet<&String> = commit.cancelled_timers.iter().collect();
+        let timers = std::mem::take(&mut commit.timers).into_iter();
+        commit.timers = timers
+            .filter(|timer| !cancelled.contains(&timer.timer_id))
+            .collect();
+    }
+}

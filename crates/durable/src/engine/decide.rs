@@ -1,0 +1,218 @@
+//! Decides a turn: what has happened goes in, what is to be committed comes out. Pure, but for the workflow's own code.
+
+use durable_core::{
+    AttemptRecord, Fact, Payload, ProgramState, Turn, TurnError, WorkflowError, WorkflowEvent,
+    WorkflowSignal,
+};
+
+use crate::persistence::model::{self, FinishedTask, NewStepLog, TaskEnd, TaskOutcome};
+use crate::worker::Finished;
+
+/// What a turn has to take.
+pub(crate) struct Given<'a> {
+    /// Input of a run (or iteration) that has not begun.
+    pub(crate) begin: Option<Payload>,
+    /// Facts from the inbox, by arrival.
+    pub(crate) facts: &'a [model::Fact],
+    /// Activities that ended in this process.
+    pub(crate) finished: &'a [Finished],
+    /// Who ran those.
+    pub(crate) worker_id: &'a str,
+}
+
+/// What a turn comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Decision {
+    pub(crate) turn: Turn,
+    pub(crate) finished_tasks: Vec<FinishedTask>,
+    pub(crate) step_logs: Vec<NewStepLog>,
+    /// Signals that a run which goes on as new has not seen.
+    pub(crate) carried: Vec<WorkflowSignal>,
+    /// Updates that arrived too late to be taken.
+    pub(crate) missed_updates: Vec<String>,
+}
+
+/// Hands everything to the program, in order.
+///
+/// # Errors
+/// [`TurnError`]: the program cannot go on with its history; nothing of the turn may be committed.
+pub(crate) fn decide(
+    program: &mut ProgramState,
+    turn: Turn,
+    given: &Given<'_>,
+) -> Result<Decision, TurnError> {
+    let mut decision = Decision {
+        turn,
+        ..Decision::default()
+    };
+    if let Some(input) = &given.begin {
+        let input = input.clone();
+        take(program, &mut decision, &Fact::Started { input })?;
+    }
+    for fact in given.facts {
+        take_from_inbox(program, &mut decision, fact)?;
+    }
+    for finished in given.finished {
+        take_finished(program, &mut decision, finished, given.worker_id)?;
+    }
+    if program.history().is_running() {
+        program.settle(&mut decision.turn)?;
+    }
+    close_over_unread(&mut decision);
+    Ok(decision)
+}
+
+fn take_from_inbox(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+    arrived: &model::Fact,
+) -> Result<(), TurnError> {
+    let Some(fact) = Fact::from_event(&arrived.event) else {
+        return Ok(());
+    };
+    if !program.history().is_running() {
+        leave_unread(decision, fact);
+        return Ok(());
+    }
+    if program.history().is_late(&fact) {
+        return Ok(());
+    }
+    if let Some(activity_id) = activity_of(&fact) {
+        let activity_id = activity_id.to_owned();
+        note_attempts(program, decision, &activity_id, &arrived.attempts)?;
+        if let Some(last) = &arrived.last_attempt {
+            let started = WorkflowEvent::ActivityStarted {
+                activity_id,
+                attempt: last.attempt,
+                worker_id: last.worker_id.clone(),
+                started_at: Some(last.started_at),
+            };
+            program.record(started, &mut decision.turn)?;
+        }
+    }
+    take(program, decision, &fact)
+}
+
+/// A fact that the program never sees because it has ended: signals are kept, the rest has lost its meaning.
+fn leave_unread(decision: &mut Decision, fact: Fact) {
+    match fact {
+        Fact::SignalReceived { signal } => decision.carried.push(signal),
+        Fact::UpdateAccepted { update_id, .. } => decision.missed_updates.push(update_id),
+        _ => {}
+    }
+}
+
+fn take_finished(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+    finished: &Finished,
+    worker_id: &str,
+) -> Result<(), TurnError> {
+    let task = &finished.task;
+    let activity_id = &task.activity_id;
+    let history = program.history();
+    if !history.is_running() || !history.has_pending_activity(activity_id) {
+        return Ok(());
+    }
+    let (fact, end) = match &finished.outcome {
+        TaskOutcome::Completed { result } => {
+            let fact = Fact::ActivityCompleted {
+                activity_id: activity_id.clone(),
+                result: result.clone(),
+            };
+            (fact, TaskEnd::Completed)
+        }
+        TaskOutcome::Failed { failure } => {
+            let fact = Fact::ActivityFailed {
+                activity_id: activity_id.clone(),
+                error: failure.clone(),
+            };
+            (fact, TaskEnd::Failed(failure.clone()))
+        }
+        // Goes by the inbox; see `Finished::may_join_a_turn`.
+        TaskOutcome::Cancelled { .. } => return Ok(()),
+    };
+    note_attempts(program, decision, activity_id, &task.attempts)?;
+    let started = WorkflowEvent::ActivityStarted {
+        activity_id: activity_id.clone(),
+        attempt: task.lease.attempt,
+        worker_id: worker_id.to_owned(),
+        started_at: Some(task.started_at),
+    };
+    program.record(started, &mut decision.turn)?;
+    take(program, decision, &fact)?;
+    decision.finished_tasks.push(FinishedTask {
+        lease: task.lease.clone(),
+        end,
+    });
+    decision
+        .step_logs
+        .extend(finished.step_logs.iter().cloned());
+    Ok(())
+}
+
+/// Failed attempts are written together with the end of the activity: alone, each would cost a commit.
+fn note_attempts(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+    activity_id: &str,
+    attempts: &[AttemptRecord],
+) -> Result<(), TurnError> {
+    for attempt in attempts {
+        let started = WorkflowEvent::ActivityStarted {
+            activity_id: activity_id.to_owned(),
+            attempt: attempt.attempt,
+            worker_id: attempt.worker_id.clone(),
+            started_at: attempt.started_at,
+        };
+        program.record(started, &mut decision.turn)?;
+        let failed = WorkflowEvent::ActivityFailed {
+            activity_id: activity_id.to_owned(),
+            error: attempt.failure.clone(),
+            will_retry: true,
+        };
+        program.record(failed, &mut decision.turn)?;
+    }
+    Ok(())
+}
+
+/// A payload that does not fit the code fails the run, with that on record; anything else is for an operator.
+fn take(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+    fact: &Fact,
+) -> Result<(), TurnError> {
+    match program.take(fact, &mut decision.turn) {
+        Err(TurnError::Program(error)) => {
+            let error = WorkflowError::from(error);
+            let failed = WorkflowEvent::WorkflowFailed { error };
+            Ok(program.record(failed, &mut decision.turn)?)
+        }
+        other => other,
+    }
+}
+
+fn activity_of(fact: &Fact) -> Option<&str> {
+    match fact {
+        Fact::ActivityCompleted { activity_id, .. }
+        | Fact::ActivityFailed { activity_id, .. }
+        | Fact::ActivityTimedOut { activity_id, .. } => Some(activity_id),
+        _ => None,
+    }
+}
+
+/// Signals that came behind the run's end are kept in its history, unread; those of a run that goes on as new are carried over.
+fn close_over_unread(decision: &mut Decision) {
+    let ends_for_good = decision.turn.events.last().is_some_and(|(_, event)| {
+        matches!(
+            event,
+            WorkflowEvent::WorkflowCompleted { .. }
+                | WorkflowEvent::WorkflowFailed { .. }
+                | WorkflowEvent::WorkflowCancelled { .. }
+        )
+    });
+    if ends_for_good {
+        let unread = std::mem::take(&mut decision.carried);
+        decision.turn.keep_unread(unread);
+    }
+}

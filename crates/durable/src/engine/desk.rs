@@ -1,0 +1,287 @@
+//! Which runs want a turn in this process, in the order in which they asked.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::persistence::model::ClaimedTurn;
+use crate::worker::Finished;
+
+/// Why a run wants a turn.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// Facts may wait in its inbox: look.
+    pub(crate) rung: bool,
+    /// The run as a claim just found it.
+    pub(crate) claimed: Option<ClaimedTurn>,
+    /// Activities that ended here.
+    pub(crate) finished: Vec<Finished>,
+}
+
+impl Wanted {
+    fn merge(&mut self, other: Self) {
+        self.rung |= other.rung;
+        if other.claimed.is_some() {
+            self.claimed = other.claimed;
+        }
+        self.finished.extend(other.finished);
+    }
+}
+
+/// Whom an overheard ring was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overheard {
+    /// For runs that are at home here, or for none.
+    AllAtHome,
+    /// Also for runs that are not.
+    SomeStrange,
+}
+
+/// The desk. A run is in the hands of one committer at a time; what comes for it meanwhile waits here.
+#[derive(Default)]
+pub(crate) struct Desk {
+    state: Mutex<State>,
+    bell: Notify,
+    put_down: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Runs in `wanted` that nobody has in hand, each once.
+    queue: VecDeque<Uuid>,
+    wanted: HashMap<Uuid, Wanted>,
+    in_hand: HashSet<Uuid>,
+    /// Runs whose programs are kept here, or are in hand: others ring for them here.
+    at_home: HashSet<Uuid>,
+    closed: bool,
+}
+
+impl State {
+    fn add(&mut self, run_id: Uuid, wanted: Wanted) {
+        if let Some(there) = self.wanted.get_mut(&run_id) {
+            there.merge(wanted);
+            return;
+        }
+        self.wanted.insert(run_id, wanted);
+        if !self.in_hand.contains(&run_id) {
+            self.queue.push_back(run_id);
+        }
+    }
+}
+
+impl Desk {
+    /// Facts may wait for these runs.
+    pub(crate) fn ring(&self, runs: impl IntoIterator<Item = Uuid>) {
+        self.add(runs.into_iter().map(|run_id| {
+            let wanted = Wanted {
+                rung: true,
+                ..Wanted::default()
+            };
+            (run_id, wanted)
+        }));
+    }
+
+    /// Another process rang: only runs that are at home here are looked at. The others may be anybody's, or nobody's.
+    pub(crate) fn overheard(&self, runs: impl IntoIterator<Item = Uuid>) -> Overheard {
+        let (at_home, strange): (Vec<Uuid>, Vec<Uuid>) = {
+            let state = self.state.lock();
+            runs.into_iter()
+                .partition(|run| state.at_home.contains(run))
+        };
+        if !at_home.is_empty() {
+            self.ring(at_home);
+        }
+        if strange.is_empty() {
+            Overheard::AllAtHome
+        } else {
+            Overheard::SomeStrange
+        }
+    }
+
+    /// Runs that were just claimed.
+    pub(crate) fn claimed(&self, turns: Vec<ClaimedTurn>) {
+        self.add(turns.into_iter().map(|turn| {
+            let run_id = turn.run.id;
+            let wanted = Wanted {
+                claimed: Some(turn),
+                ..Wanted::default()
+            };
+            (run_id, wanted)
+        }));
+    }
+
+    /// An activity ended here. Given back if the run's program is not here: its result then goes to the inbox.
+    pub(crate) fn finished(&self, finished: Finished) -> Result<(), Finished> {
+        let run_id = finished.task.lease.run_id;
+        {
+            let mut state = self.state.lock();
+            if !state.at_home.contains(&run_id) {
+                return Err(finished);
+            }
+            let wanted = Wanted {
+                finished: vec![finished],
+                ..Wanted::default()
+            };
+            state.add(run_id, wanted);
+        }
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    /// What could not be settled comes again.
+    pub(crate) fn again(&self, run_id: Uuid, wanted: Wanted) {
+        self.add([(run_id, wanted)]);
+    }
+
+    fn add(&self, items: impl IntoIterator<Item = (Uuid, Wanted)>) {
+        {
+            let mut state = self.state.lock();
+            for (run_id, wanted) in items {
+                state.add(run_id, wanted);
+            }
+        }
+        self.bell.notify_one();
+    }
+
+    /// Takes up to `max` runs in hand, waiting for the first. None: the desk is closed and empty.
+    ///
+    /// Cancel-safe: nothing is in hand before it answers.
+    pub(crate) async fn take(&self, max: usize) -> Option<Vec<(Uuid, Wanted)>> {
+        loop {
+            {
+                let mut state = self.state.lock();
+                let set = take_from(&mut state, max);
+                if !set.is_empty() {
+                    let more = !state.queue.is_empty();
+                    drop(state);
+                    if more {
+                        self.bell.notify_one();
+                    }
+                    return Some(set);
+                }
+                if state.closed && state.in_hand.is_empty() {
+                    drop(state);
+                    self.bell.notify_one();
+                    return None;
+                }
+            }
+            self.bell.notified().await;
+        }
+    }
+
+    /// Puts runs down again; `kept` says whether the program stays in memory.
+    pub(crate) fn put_down(&self, runs: impl IntoIterator<Item = (Uuid, bool)>) {
+        {
+            let mut state = self.state.lock();
+            for (run_id, kept) in runs {
+                state.in_hand.remove(&run_id);
+                if !kept {
+                    state.at_home.remove(&run_id);
+                }
+                if state.wanted.contains_key(&run_id) {
+                    state.queue.push_back(run_id);
+                }
+            }
+        }
+        self.bell.notify_one();
+        self.put_down.notify_waiters();
+    }
+
+    /// A program left the memory while nobody had its run in hand.
+    pub(crate) fn moved_out(&self, run_id: Uuid) {
+        let mut state = self.state.lock();
+        if !state.in_hand.contains(&run_id) {
+            state.at_home.remove(&run_id);
+        }
+    }
+
+    /// Nothing more will come that is worth waiting for; [`Desk::take`] ends when all is done.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.bell.notify_one();
+    }
+
+    /// Ends when no run waits or is in hand.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let put_down = self.put_down.notified();
+            tokio::pin!(put_down);
+            put_down.as_mut().enable();
+            if self.len() == 0 {
+                return;
+            }
+            put_down.await;
+        }
+    }
+
+    /// Runs that wait or are in hand.
+    pub(crate) fn len(&self) -> usize {
+        let state = self.state.lock();
+        state.queue.len() + state.in_hand.len()
+    }
+}
+
+fn take_from(state: &mut State, max: usize) -> Vec<(Uuid, Wanted)> {
+    let mut set = Vec::new();
+    while set.len() < max
+        && let Some(run_id) = state.queue.pop_front()
+    {
+        let Some(wanted) = state.wanted.remove(&run_id) else {
+            continue;
+        };
+        state.in_hand.insert(run_id);
+        state.at_home.insert(run_id);
+        set.push((run_id, wanted));
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    #[tokio::test]
+    async fn run_in_hand_is_not_given_to_another_committer() {
+        let desk = Desk::default();
+        desk.ring([run(1)]);
+        let first = desk.take(10).await.expect("open");
+        assert_eq!(first.len(), 1);
+        desk.ring([run(1), run(2)]);
+        let second = desk.take(10).await.expect("open");
+        assert_eq!(second.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [run(2)]);
+        desk.put_down([(run(1), true)]);
+        let third = desk.take(10).await.expect("open");
+        assert_eq!(third.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [run(1)]);
+    }
+
+    #[tokio::test]
+    async fn rings_for_one_run_are_one_turn() {
+        let desk = Desk::default();
+        desk.ring([run(1), run(1), run(1)]);
+        assert_eq!(desk.take(10).await.expect("open").len(), 1);
+        assert_eq!(desk.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn overheard_ring_for_a_strange_run_is_passed_over() {
+        let desk = Desk::default();
+        assert_eq!(desk.overheard([run(1)]), Overheard::SomeStrange);
+        assert_eq!(desk.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn closed_desk_ends_when_all_is_put_down() {
+        let desk = Desk::default();
+        desk.ring([run(1)]);
+        desk.close();
+        assert!(desk.take(1).await.is_some());
+        desk.put_down([(run(1), false)]);
+        assert!(desk.take(1).await.is_none());
+    }
+}

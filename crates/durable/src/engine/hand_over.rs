@@ -1,0 +1,86 @@
+//! Direct hand-over: a new task for which this process has a free slot is inserted already leased to it.
+//!
+//! No claim, no poll. What finds no slot waits in the queue; so does all of a type while an older backlog of it waits, and, while
+//! other processes run the type too, all but this process's share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use durable_core::ProgramState;
+use uuid::Uuid;
+
+use super::node::Node;
+use crate::persistence::model::{ClaimedTask, NewTask, PlacedTask, TaskPlace, TurnCommit};
+use crate::worker::Slot;
+
+/// Slots held for the tasks of one turn until it is committed.
+pub(super) struct HandOver {
+    slots: HashMap<Uuid, Slot>,
+    tasks: Vec<NewTask>,
+}
+
+impl HandOver {
+    /// Marks the tasks that this process wants, and holds a slot for each.
+    pub(super) fn reserve(node: &Arc<Node>, commit: &mut TurnCommit, program: &ProgramState) -> Self {
+        let mut slots = HashMap::new();
+        let new_sequential = commit.tasks.iter().filter(|t| t.options.sequential).count();
+        // In line behind one that is not finished it cannot be leased; an activity that ends with this very turn is over.
+        let mut line_free = new_sequential > 0
+            && program.history().pending_activities().count() <= commit.tasks.len();
+        for task in &mut commit.tasks {
+            if task.options.sequential && !std::mem::take(&mut line_free) {
+                continue;
+            }
+            if let Some(slot) = node.pool.reserve(&task.activity_type, &task.options) {
+                task.lease = true;
+                slots.insert(task.task_id, slot);
+            }
+        }
+        Self {
+            slots,
+            tasks: commit.tasks.clone(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Starts what was leased; tells of what waits in the queue. Slots that are not needed become free.
+    pub(super) fn deliver(mut self, node: &Arc<Node>, run_id: Uuid, placed: Vec<PlacedTask>) {
+        let places: HashMap<Uuid, TaskPlace> = placed
+            .into_iter()
+            .map(|placed| (placed.task_id, placed.place))
+            .collect();
+        let mut waiting = Vec::new();
+        for task in self.tasks {
+            let slot = self.slots.remove(&task.task_id);
+            match (places.get(&task.task_id), slot) {
+                (Some(TaskPlace::Leased { lease, expires_at, started_at }), Some(slot)) => {
+                    debug_assert_eq!(lease.run_id, run_id);
+                    let claimed = ClaimedTask {
+                        lease: lease.clone(),
+                        lease_expires_at: *expires_at,
+                        activity_id: task.activity_id,
+                        activity_type: task.activity_type,
+                        input: task.input,
+                        options: task.options,
+                        deliveries: 1,
+                        scheduled_at: *started_at,
+                        started_at: *started_at,
+                        heartbeat_details: durable_core::Payload::ABSENT,
+                        attempts: Vec::new(),
+                        trace: task.trace,
+                    };
+                    node.pool.start(claimed, slot);
+                }
+                (Some(TaskPlace::Claimable), _) => waiting.push(task.activity_type),
+                _ => {}
+            }
+        }
+        if !waiting.is_empty() {
+            node.pool.backlog(&waiting);
+            node.hub.claimable(waiting.iter().map(String::as_str));
+        }
+    }
+}

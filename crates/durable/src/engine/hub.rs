@@ -1,0 +1,185 @@
+//! Wake-ups: who in this process, and in the others, may have something to do.
+//!
+//! A ring is a hint. Every loop also looks by itself now and then, so a lost one costs time and nothing else.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::desk::{Desk, Overheard};
+use crate::persistence::{Bell, Ring};
+
+/// The wake-ups of one process.
+pub(crate) struct Hub {
+    /// Runs that want a turn here.
+    pub(crate) desk: Arc<Desk>,
+    /// Tasks may be claimed.
+    pub(crate) tasks: Notify,
+    /// Turns may be claimed.
+    pub(crate) turns: Notify,
+    /// Messages wait to be delivered.
+    pub(crate) messages: Notify,
+    /// Something is due earlier than was known.
+    pub(crate) due: DueBell,
+    finished: Mutex<HashMap<Uuid, Arc<Notify>>>,
+    bell: Option<Arc<dyn Bell>>,
+}
+
+impl Hub {
+    pub(crate) fn new(desk: Arc<Desk>, bell: Option<Arc<dyn Bell>>) -> Self {
+        Self {
+            desk,
+            tasks: Notify::new(),
+            turns: Notify::new(),
+            messages: Notify::new(),
+            due: DueBell::default(),
+            finished: Mutex::default(),
+            bell,
+        }
+    }
+
+    /// Whether other processes can share the store and ring here.
+    pub(crate) fn bell(&self) -> Option<&Arc<dyn Bell>> {
+        self.bell.as_ref()
+    }
+
+    /// Runs have facts waiting: this process looks first; if they are not its own, it passes the ring on.
+    pub(crate) fn ready_runs(&self, runs: impl IntoIterator<Item = Uuid>) {
+        self.desk.ring(runs);
+    }
+
+    /// Runs that are not for this process have facts waiting.
+    pub(crate) fn pass_on(&self, runs: impl IntoIterator<Item = Uuid>) {
+        self.ring_others(|ring| ring.ready_runs.extend(runs));
+    }
+
+    /// Tasks of these types may be claimed by anyone.
+    pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
+        self.tasks.notify_one();
+        self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
+    }
+
+    /// Runs have ended.
+    pub(crate) fn finished(&self, runs: &[Uuid]) {
+        self.wake_waiters(runs);
+        self.ring_others(|ring| ring.finished_runs.extend(runs.iter().copied()));
+    }
+
+    fn ring_others(&self, fill: impl FnOnce(&mut Ring)) {
+        let Some(bell) = &self.bell else { return };
+        let mut ring = Ring::default();
+        fill(&mut ring);
+        if !ring.is_empty() {
+            bell.ring(ring);
+        }
+    }
+
+    /// What another process rang for.
+    pub(crate) fn heard(&self, ring: Ring) {
+        if ring.everything || !ring.task_types.is_empty() {
+            self.tasks.notify_one();
+        }
+        if ring.everything {
+            self.turns.notify_one();
+            self.messages.notify_one();
+            self.due.ring();
+            for waiter in self.finished.lock().values() {
+                waiter.notify_waiters();
+            }
+        }
+        self.wake_waiters(&ring.finished_runs.into_iter().collect::<Vec<_>>());
+        if self.desk.overheard(ring.ready_runs) == Overheard::SomeStrange {
+            self.turns.notify_one();
+        }
+    }
+
+    fn wake_waiters(&self, runs: &[Uuid]) {
+        let waiters = self.finished.lock();
+        for waiter in runs.iter().filter_map(|run| waiters.get(run)) {
+            waiter.notify_waiters();
+        }
+    }
+
+    /// A bell for the end of a run.
+    pub(crate) fn watch(self: &Arc<Self>, run_id: Uuid) -> Watch {
+        let bell = Arc::clone(self.finished.lock().entry(run_id).or_default());
+        Watch {
+            hub: Arc::clone(self),
+            run_id,
+            bell,
+        }
+    }
+}
+
+/// Somebody waits for the end of a run.
+pub(crate) struct Watch {
+    hub: Arc<Hub>,
+    run_id: Uuid,
+    bell: Arc<Notify>,
+}
+
+impl Watch {
+    /// The next ring. Register (poll or `enable`) it before looking at the store, so that none falls in between.
+    pub(crate) fn ring(&self) -> tokio::sync::futures::Notified<'_> {
+        self.bell.notified()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut finished = self.hub.finished.lock();
+        // The map's and this one.
+        if Arc::strong_count(&self.bell) == 2 {
+            finished.remove(&self.run_id);
+        }
+    }
+}
+
+/// Wakes the due chore when something is due earlier than it knows.
+#[derive(Default)]
+pub(crate) struct DueBell {
+    /// When the chore is going to look.
+    planned: Mutex<Option<Instant>>,
+    bell: Notify,
+}
+
+impl DueBell {
+    /// Something is due after this.
+    pub(crate) fn due_in(&self, now: Instant, after: Duration) {
+        let Some(at) = now.checked_add(after) else {
+            return;
+        };
+        let mut planned = self.planned.lock();
+        if planned.is_none_or(|planned| at < planned) {
+            *planned = Some(at);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Look now.
+    pub(crate) fn ring(&self) {
+        *self.planned.lock() = None;
+        self.bell.notify_one();
+    }
+
+    /// The chore has looked; unless somebody asks for earlier, it looks again then.
+    pub(crate) fn plan(&self, at: Instant) {
+        *self.planned.lock() = Some(at);
+    }
+
+    /// How long the chore may sleep.
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
+        let planned = *self.planned.lock();
+        planned.map_or(Duration::ZERO, |at| at.saturating_duration_since(now))
+    }
+
+    /// Ends when an earlier instant was asked for.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+}

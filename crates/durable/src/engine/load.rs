@@ -1,0 +1,226 @@
+//! Gets a set of runs ready for their turns: the facts that wait, and the program, kept or rebuilt.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use durable_core::{
+    HistoryState, NumberedEvent, Payload, ProgramState, ReplayMode, Replayer, RunIdentity, Turn,
+    effective_history,
+};
+use futures_util::future::join_all;
+use tracing::debug;
+use uuid::Uuid;
+
+use super::cache::{Kept, Place};
+use super::desk::Wanted;
+use super::turner::{Fault, Turner, panic_text};
+use crate::persistence::StoreResult;
+use crate::persistence::model::{ClaimedTurn, Fact, RunRecord};
+use crate::worker::Finished;
+
+/// A run, ready for its turn.
+pub(super) struct Loaded {
+    pub(super) program: ProgramState,
+    pub(super) place: Place,
+    /// What a fact that was recorded without its decision leads to.
+    pub(super) resumed: Turn,
+    /// Input of a run (or iteration) that has not begun.
+    pub(super) begin: Option<Payload>,
+    pub(super) facts: Vec<Fact>,
+    pub(super) finished: Vec<Finished>,
+}
+
+/// Loads a set.
+pub(super) struct Loader<'a> {
+    turner: &'a Turner,
+}
+
+/// A run whose program has to be rebuilt.
+struct Cold {
+    turn: ClaimedTurn,
+    finished: Vec<Finished>,
+}
+
+impl<'a> Loader<'a> {
+    pub(super) const fn new(turner: &'a Turner) -> Self {
+        Self { turner }
+    }
+
+    pub(super) async fn load(&self, set: Vec<(Uuid, Wanted)>) -> Vec<Loaded> {
+        let mut loaded = Vec::with_capacity(set.len());
+        let mut unseen = Vec::new();
+        for (run_id, wanted) in set {
+            let kept = self.turner.cache.take(run_id);
+            match (kept, wanted) {
+                (Some(kept), Wanted { rung: false, claimed: None, finished }) => {
+                    loaded.push(warm(kept, Vec::new(), finished));
+                }
+                (kept, wanted) => unseen.push((run_id, kept, wanted)),
+            }
+        }
+        if !unseen.is_empty() {
+            self.look(unseen, &mut loaded).await;
+        }
+        loaded
+    }
+
+    /// Reads what waits for runs that were rung for or are not kept here.
+    async fn look(&self, runs: Vec<(Uuid, Option<Kept>, Wanted)>, loaded: &mut Vec<Loaded>) {
+        let unknown: Vec<Uuid> = runs
+            .iter()
+            .filter(|(_, _, wanted)| wanted.rung || wanted.claimed.is_none())
+            .map(|(run_id, _, _)| *run_id)
+            .collect();
+        let mut found = match self.inboxes(&unknown).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.turner.put_off(runs, &error).await;
+                return;
+            }
+        };
+        let mut cold = Vec::new();
+        for (run_id, kept, wanted) in runs {
+            let Some(turn) = found.remove(&run_id).or(wanted.claimed) else {
+                debug!(%run_id, "the run does not exist any more");
+                continue;
+            };
+            let finished = wanted.finished;
+            if !self.turner.is_for_us(&turn.run) {
+                self.turner.leave_to_others(&turn.run, finished);
+                continue;
+            }
+            match kept.filter(|kept| is_current(kept, &turn.run)) {
+                Some(mut kept) => {
+                    kept.place.consumed = turn.run.consumed;
+                    loaded.push(warm(kept, turn.facts, finished));
+                }
+                None => cold.push(Cold { turn, finished }),
+            }
+        }
+        let rebuilt = join_all(cold.into_iter().map(|run| self.rebuild(run))).await;
+        for run in rebuilt {
+            match run {
+                Ok(run) => loaded.extend(run),
+                Err(fault) => self.turner.block(*fault).await,
+            }
+        }
+    }
+
+    async fn inboxes(&self, runs: &[Uuid]) -> StoreResult<HashMap<Uuid, ClaimedTurn>> {
+        if runs.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = self.turner.node.store.load_turns(runs).await?;
+        Ok(found
+            .into_iter()
+            .flatten()
+            .map(|turn| (turn.run.id, turn))
+            .collect())
+    }
+
+    /// Replays a run. None: the store could not be read, it comes again later.
+    async fn rebuild(&self, cold: Cold) -> Result<Option<Loaded>, Box<Fault>> {
+        let Cold { turn, finished } = cold;
+        let run = &turn.run;
+        let events = if run.sequence == run.history_start {
+            Vec::new()
+        } else {
+            let history = self.turner.node.store.load_history(run.id, run.history_start);
+            match history.await {
+                Ok(Some(history)) => history
+                    .events
+                    .into_iter()
+                    // A turn of another process may have come in between: the one at hand is for what was loaded first.
+                    .filter(|event| event.sequence_num <= run.sequence)
+                    .map(|event| (event.sequence_num, event.event))
+                    .collect(),
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    let wanted = Wanted { rung: true, claimed: None, finished };
+                    self.turner.put_off(vec![(run.id, None, wanted)], &error).await;
+                    return Ok(None);
+                }
+            }
+        };
+        match self.replay(run, events) {
+            Ok((program, resumed)) => {
+                let begin = (run.sequence == run.history_start).then(|| run.input.clone());
+                Ok(Some(Loaded {
+                    program,
+                    place: place_of(run),
+                    resumed,
+                    begin,
+                    facts: turn.facts,
+                    finished,
+                }))
+            }
+            Err(reason) => Err(Box::new(Fault {
+                run_id: run.id,
+                sequence: run.sequence,
+                reason,
+                finished,
+            })),
+        }
+    }
+
+    fn replay(
+        &self,
+        run: &RunRecord,
+        events: Vec<NumberedEvent>,
+    ) -> Result<(ProgramState, Turn), String> {
+        let program = self
+            .turner
+            .node
+            .workflows
+            .program(&run.workflow_type, &run.version)
+            .ok_or_else(|| format!("this build has no workflow {}", run.workflow_type))?;
+        let identity = RunIdentity {
+            run_id: run.id,
+            epoch: run.epoch,
+            iteration: run.iteration,
+        };
+        if events.is_empty() {
+            let history = HistoryState::after(run.sequence);
+            let state = ProgramState::after(identity, program, history);
+            return Ok((state, Turn::default()));
+        }
+        let history = effective_history(events).map_err(|error| error.to_string())?;
+        let replayed = catch_unwind(AssertUnwindSafe(|| {
+            let mut replayer = Replayer::new(identity, program, ReplayMode::Normal);
+            for (sequence_num, event) in history.events {
+                replayer.push(sequence_num, event)?;
+            }
+            replayer.resume()
+        }));
+        match replayed {
+            Ok(Ok(replayed)) => Ok(replayed),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err(format!("the workflow panicked: {}", panic_text(&*panic))),
+        }
+    }
+}
+
+fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Loaded {
+    Loaded {
+        program: kept.program,
+        place: kept.place,
+        resumed: Turn::default(),
+        begin: None,
+        facts,
+        finished,
+    }
+}
+
+fn is_current(kept: &Kept, run: &RunRecord) -> bool {
+    kept.place.sequence == run.sequence && kept.place.epoch == run.epoch
+}
+
+fn place_of(run: &RunRecord) -> Place {
+    Place {
+        run_id: run.id,
+        sequence: run.sequence,
+        epoch: run.epoch,
+        consumed: run.consumed,
+        trace: run.trace.clone(),
+    }
+}

@@ -1,0 +1,227 @@
+//! The engine: takes turns, runs activities and does the chores of one process.
+//!
+//! ```text
+//!   Client ──start, signal──► store ◄──────────────── chores (due, reaper, relay, claims …)
+//!      │ ring                   ▲                          │ ring
+//!      ▼                        │ commit_turns             ▼
+//!     Hub ───────► Desk ───► Turner ──hand-over──► WorkerPool ──finished──► Desk
+//! ```
+//!
+//! Architecture invariant: the engine knows the store only by its contract, and the world only by
+//! [`crate::runtime::Runtime`]. Any number of engines may share one store; nothing here is needed for safety but the store.
+
+mod assemble;
+mod builder;
+mod cache;
+mod decide;
+mod desk;
+mod hand_over;
+mod hub;
+mod load;
+mod node;
+mod settings;
+mod settle;
+mod turner;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+pub use builder::EngineBuilder;
+pub(crate) use desk::Desk;
+pub(crate) use hub::Hub;
+pub(crate) use node::Node;
+pub use settings::{ChoreSettings, Settings, TurnSettings};
+pub(crate) use turner::panic_text;
+
+use crate::Result;
+use crate::chores;
+use crate::client::Client;
+use crate::persistence::WorkflowEventStore;
+use crate::persistence::model::TaskRelease;
+use crate::worker::{Claims, WorkerPool};
+use crate::workflow::WorkflowDefinition;
+use turner::Turner;
+
+/// An engine that runs: workflows and activities of this process, on a store that others may share.
+///
+/// Dropping it stops it where it stands, as a crash would; nothing is lost, and whoever opens the store next carries on.
+/// [`Engine::shutdown`] is the polite way.
+pub struct Engine {
+    node: Arc<Node>,
+    client: Client,
+    stops: Stops,
+}
+
+/// What is told to stop, and when.
+struct Stops {
+    /// Claims of tasks and turns: first.
+    claims: CancellationToken,
+    /// Everything else: last.
+    all: CancellationToken,
+}
+
+impl Engine {
+    /// An engine whose store lives in this process and dies with it.
+    #[must_use]
+    pub fn in_memory() -> EngineBuilder {
+        EngineBuilder::new("memory:")
+    }
+
+    /// An engine on a SQLite file, which is created if it does not exist.
+    #[must_use]
+    pub fn sqlite(path: impl AsRef<std::path::Path>) -> EngineBuilder {
+        EngineBuilder::new(format!("sqlite:{}", path.as_ref().display()))
+    }
+
+    /// An engine on a PostgreSQL database, such as `postgres://user@host/database`.
+    #[must_use]
+    pub fn postgres(url: impl Into<String>) -> EngineBuilder {
+        EngineBuilder::new(url)
+    }
+
+    /// An engine on whatever store a URL names: `memory:`, `sqlite:PATH`, `postgres://…`.
+    #[must_use]
+    pub fn open(url: impl Into<String>) -> EngineBuilder {
+        EngineBuilder::new(url)
+    }
+
+    /// An engine on a store that is open already.
+    #[must_use]
+    pub fn on(store: Arc<dyn WorkflowEventStore>) -> EngineBuilder {
+        EngineBuilder::on(store)
+    }
+
+    pub(crate) fn launch(node: Arc<Node>) -> Self {
+        let stops = Stops {
+            claims: CancellationToken::new(),
+            all: CancellationToken::new(),
+        };
+        let turner = Arc::new(Turner::new(Arc::clone(&node)));
+        for _ in 0..node.settings.turns.committers.max(1) {
+            node.runtime.spawn(Arc::clone(&turner).run());
+        }
+        spawn_worker(&node, &stops);
+        node.runtime
+            .spawn(chores::listen(Arc::clone(&node), stops.all.clone()));
+        chores::start_all(&node, &stops.claims, &stops.all);
+        let client = Client::beside(&node);
+        Self {
+            node,
+            client,
+            stops,
+        }
+    }
+
+    /// A client of this engine's store. Cheap to clone.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn WorkflowEventStore> {
+        &self.node.store
+    }
+
+    /// Name of this process among the workers.
+    #[must_use]
+    pub fn worker_id(&self) -> &str {
+        &self.node.worker_id
+    }
+
+    /// The activities that run here.
+    #[must_use]
+    pub fn pool(&self) -> &WorkerPool {
+        &self.node.pool
+    }
+
+    /// Starts a workflow and waits for its result.
+    ///
+    /// # Errors
+    /// The start's, or how the run ended where it ended without a result.
+    pub async fn run<W: WorkflowDefinition>(&self, input: W::Input) -> Result<W::Output> {
+        let run = self.client.start::<W>(input).await?;
+        run.result().await
+    }
+
+    /// Takes nothing new, lets running activities finish (for as long as [`Settings::shutdown_grace`]), gives the rest back without
+    /// an attempt lost, and stops.
+    ///
+    /// # Errors
+    /// The store's, where the farewell could not be stored; the engine has stopped all the same.
+    pub async fn shutdown(self) -> Result<()> {
+        let node = &self.node;
+        node.pool.stop_accepting();
+        self.stops.claims.cancel();
+        let left = node.pool.drain(node.settings.shutdown_grace).await;
+        let released = self.give_back(left).await;
+        node.results.flushed().await;
+        node.hub.desk.close();
+        node.hub.desk.emptied().await;
+        self.stops.all.cancel();
+        let farewell = node.store.deregister_worker(&node.worker_id).await;
+        debug!(worker_id = %node.worker_id, "the engine has stopped");
+        released?;
+        farewell?;
+        Ok(())
+    }
+
+    async fn give_back(
+        &self,
+        leases: Vec<crate::persistence::model::TaskLease>,
+    ) -> Result<(), crate::persistence::StoreError> {
+        if leases.is_empty() {
+            return Ok(());
+        }
+        warn!(tasks = leases.len(), "activities still run and are given back");
+        let releases = leases.into_iter().map(TaskRelease::now).collect();
+        self.node.store.release_tasks(releases, None).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stops.claims.cancel();
+        self.stops.all.cancel();
+        self.node.pool.stop_accepting();
+        self.node.hub.desk.close();
+    }
+}
+
+fn spawn_worker(node: &Arc<Node>, stops: &Stops) {
+    let results = Arc::clone(node);
+    spawn_until(node, &stops.all, async move {
+        results.results.run(&*results).await;
+    });
+    let leases = Arc::clone(&node.leases);
+    spawn_until(node, &stops.all, async move { leases.run().await });
+    let claims = Claims {
+        pool: Arc::clone(&node.pool),
+        port: Arc::clone(&node.store) as Arc<dyn crate::persistence::WorkerPort>,
+        hub: Arc::clone(&node.hub),
+        shards: node.store.shards(),
+        worker_id: node.worker_id.clone(),
+        fallback_poll: node.settings.chores.fallback_poll,
+    };
+    node.runtime.spawn(claims.run(stops.claims.clone()));
+}
+
+/// Runs a loop that has no end of its own.
+fn spawn_until(
+    node: &Arc<Node>,
+    stop: &CancellationToken,
+    endless: impl std::future::Future<Output = ()> + Send + 'static,
+) {
+    let stop = stop.clone();
+    node.runtime.spawn(async move {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = endless => {}
+        }
+    });
+}

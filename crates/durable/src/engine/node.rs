@@ -1,0 +1,96 @@
+//! One process's engine: the parts and how they know each other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use durable_core::{Payload, Timestamp};
+
+use super::hub::Hub;
+use super::settings::Settings;
+use crate::persistence::WorkflowEventStore;
+use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
+use crate::runtime::Runtime;
+use crate::worker::{LeaseKeeper, ResultListener, ResultSink, WorkerPool};
+use crate::workflow::WorkflowRegistry;
+
+/// What the loops of one process share.
+pub(crate) struct Node {
+    pub(crate) worker_id: String,
+    pub(crate) store: Arc<dyn WorkflowEventStore>,
+    pub(crate) settings: Settings,
+    pub(crate) runtime: Runtime,
+    pub(crate) workflows: WorkflowRegistry,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) pool: Arc<WorkerPool>,
+    pub(crate) results: Arc<ResultSink>,
+    pub(crate) leases: Arc<LeaseKeeper>,
+}
+
+impl Node {
+    /// A shard to begin with: a random one, so that nodes do not all begin with the first.
+    pub(crate) fn first_shard(&self) -> u16 {
+        let shards = u64::from(self.store.shards().count());
+        u16::try_from(self.runtime.below(shards)).unwrap_or(0)
+    }
+
+    /// How long until an instant of the store's, by this node's clock. A hint: the store decides what is due.
+    pub(crate) fn until(&self, instant: Timestamp) -> Duration {
+        let left = instant.duration_since(self.runtime.now());
+        // A microsecond is cut off by some stores: not to be early is to come once instead of twice.
+        Duration::try_from(left).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
+    }
+
+    pub(crate) fn worker_info(&self) -> WorkerInfo {
+        let beat = self.worker_beat();
+        let now = self.runtime.now();
+        WorkerInfo {
+            id: self.worker_id.clone(),
+            worker_group: self.settings.worker.group.clone(),
+            activity_types: self.pool.activity_types(),
+            max_concurrency: u32::try_from(self.pool.max_concurrency()).unwrap_or(u32::MAX),
+            current_load: beat.current_load,
+            status: WorkerStatus::Active,
+            accepting_tasks: beat.accepting_tasks,
+            backpressure_reason: beat.backpressure_reason,
+            started_at: now,
+            last_heartbeat_at: now,
+            hostname: std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()),
+            version: Some(self.settings.build.clone()),
+            metadata: Payload::ABSENT,
+            tasks_completed: beat.tasks_completed,
+            tasks_failed: beat.tasks_failed,
+            avg_task_duration_ms: beat.avg_task_duration_ms,
+        }
+    }
+
+    pub(crate) fn worker_beat(&self) -> WorkerBeat {
+        let (completed, failed, busy_ms) = self.pool.totals();
+        #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
+        let mean = if completed + failed == 0 {
+            0.0
+        } else {
+            busy_ms as f64 / (completed + failed) as f64
+        };
+        WorkerBeat {
+            worker_id: self.worker_id.clone(),
+            current_load: u32::try_from(self.pool.current_load()).unwrap_or(u32::MAX),
+            accepting_tasks: self.pool.accepting_tasks(),
+            backpressure_reason: self.pool.backpressure_reason(),
+            tasks_completed: completed,
+            tasks_failed: failed,
+            avg_task_duration_ms: mean,
+        }
+    }
+}
+
+impl ResultListener for Node {
+    fn recorded(&self, task: &ClaimedTask) {
+        self.hub.ready_runs([task.lease.run_id]);
+    }
+
+    fn retrying(&self, _task: &ClaimedTask, visible_at: Timestamp) {
+        let wait = self.until(visible_at);
+        self.hub.due.due_in(self.runtime.instant(), wait);
+    }
+}

@@ -1,0 +1,109 @@
+//! How an engine is set up.
+
+use std::time::Duration;
+
+use crate::worker::WorkerSettings;
+
+/// How an engine is set up. The defaults are meant to be right.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How this process runs activities.
+    pub worker: WorkerSettings,
+    /// How this process takes turns.
+    pub turns: TurnSettings,
+    /// What this process does in the background.
+    pub chores: ChoreSettings,
+    /// Name of this build of the workflow code. A run that it cannot turn is blocked for this build only.
+    pub build: String,
+    /// How long a shutdown waits for running activities before it gives them back.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            worker: WorkerSettings::default(),
+            turns: TurnSettings::default(),
+            chores: ChoreSettings::default(),
+            build: default_build(),
+            shutdown_grace: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How turns are taken.
+#[derive(Debug, Clone)]
+pub struct TurnSettings {
+    /// Most runs in one commit.
+    pub set_max: usize,
+    /// Sets under way at once.
+    pub committers: usize,
+    /// Programs kept in memory after their turn; 0 keeps none.
+    pub cached_programs_max: usize,
+    /// Drops the program after every turn, so that each turn replays: slow, for tests.
+    pub always_replay: bool,
+    /// For how long other processes leave a run alone after its turn here.
+    pub owner_lease: Duration,
+    /// Runs claimed at once.
+    pub claim_max: usize,
+}
+
+impl Default for TurnSettings {
+    fn default() -> Self {
+        Self {
+            set_max: 200,
+            committers: 2,
+            cached_programs_max: 100_000,
+            always_replay: false,
+            owner_lease: Duration::from_secs(15),
+            claim_max: 500,
+        }
+    }
+}
+
+/// What is done in the background.
+#[derive(Debug, Clone)]
+pub struct ChoreSettings {
+    /// How often is looked for work that nobody rang for.
+    pub fallback_poll: Duration,
+    /// How often leases that ran out are looked for.
+    pub reap_interval: Duration,
+    /// Items of each kind handled at once.
+    pub batch: usize,
+    /// How long finished runs are kept; none: for ever.
+    pub retention: Option<Duration>,
+    /// How often old runs are looked for.
+    pub retention_interval: Duration,
+    /// How often counts are sampled for dashboards; none: never.
+    pub sample_interval: Option<Duration>,
+}
+
+impl Default for ChoreSettings {
+    fn default() -> Self {
+        Self {
+            fallback_poll: Duration::from_secs(10),
+            reap_interval: Duration::from_secs(5),
+            batch: 500,
+            retention: Some(Duration::from_secs(30 * 24 * 60 * 60)),
+            retention_interval: Duration::from_secs(60 * 60),
+            sample_interval: None,
+        }
+    }
+}
+
+/// Names this build after its executable, so that a fixed one is another: `DURABLE_BUILD_ID`, or its size and date.
+fn default_build() -> String {
+    if let Some(build) = std::env::var("DURABLE_BUILD_ID").ok().filter(|build| !build.is_empty()) {
+        return build;
+    }
+    let executable = std::env::current_exe().and_then(std::fs::metadata);
+    let Ok(metadata) = executable else {
+        return "unknown".to_owned();
+    };
+    let modified = metadata
+        .modified()
+        .ok()
+        .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+        .map_or(0, |age| age.as_millis());
+    format!("{:x}-{modified:x}", metadata.len())
+}

@@ -1,0 +1,239 @@
+//! Commits a set of turns and settles what follows from each outcome.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tracing::{debug, error, warn};
+use uuid::Uuid;
+
+use super::cache::Kept;
+use super::desk::Wanted;
+use super::turner::{Decided, Fault, Turner};
+use crate::persistence::model::{
+    Committed, Next, Rejection, RunRecord, TaskPlace, TurnCommit, TurnOutcome,
+};
+use crate::persistence::{Bug, StoreError, planted};
+use crate::worker::Finished;
+
+/// First wait before a set is committed again after the store could not be reached; doubles up to the largest.
+const RETRY_MS_FIRST: u64 = 20;
+/// Largest such wait.
+const RETRY_MS_MAX: u64 = 2_000;
+
+impl Turner {
+    /// Commits; answers the runs whose programs stay in memory.
+    pub(super) async fn commit(&self, mut decided: Vec<Decided>) -> HashSet<Uuid> {
+        let mut kept = HashSet::new();
+        if decided.is_empty() {
+            return kept;
+        }
+        let commits: Vec<TurnCommit> = decided.iter().map(|turn| turn.commit.clone()).collect();
+        match self.commit_until_known(commits).await {
+            Ok(outcomes) => {
+                for (turn, outcome) in decided.into_iter().zip(outcomes) {
+                    let run_id = turn.commit.run_id;
+                    if self.settle(turn, outcome).await {
+                        kept.insert(run_id);
+                    }
+                }
+            }
+            Err(error) if decided.len() > 1 => {
+                // One of them is refused and takes the others with it: each on its own.
+                warn!(%error, turns = decided.len(), "a set of turns was refused; committing one by one");
+                for turn in decided.drain(..) {
+                    kept.extend(Box::pin(self.commit(vec![turn])).await);
+                }
+            }
+            Err(error) => {
+                let turn = decided.remove(0);
+                let fault = Fault {
+                    run_id: turn.commit.run_id,
+                    sequence: turn.place.sequence,
+                    reason: format!("the turn cannot be stored: {error}"),
+                    finished: turn.finished,
+                };
+                self.block(fault).await;
+            }
+        }
+        kept
+    }
+
+    /// Sends the same turns until the store says what became of them: their ids make that safe.
+    async fn commit_until_known(
+        &self,
+        commits: Vec<TurnCommit>,
+    ) -> Result<Vec<TurnOutcome>, StoreError> {
+        let runtime = &self.node.runtime;
+        let mut wait_ms = RETRY_MS_FIRST;
+        loop {
+            match self.node.store.commit_turns(commits.clone(), None).await {
+                Ok(outcomes) => return Ok(outcomes),
+                Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
+                    debug!(%error, wait_ms, "the commit is tried again");
+                    runtime.sleep(runtime.jittered(Duration::from_millis(wait_ms))).await;
+                    wait_ms = (wait_ms * 2).min(RETRY_MS_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Answers whether the program stays in memory.
+    async fn settle(&self, turn: Decided, outcome: TurnOutcome) -> bool {
+        match outcome {
+            TurnOutcome::Committed(committed) => self.settle_committed(turn, committed),
+            TurnOutcome::Rejected(rejection) => {
+                self.settle_rejected(turn, &rejection).await;
+                false
+            }
+        }
+    }
+
+    fn settle_committed(&self, turn: Decided, committed: Committed) -> bool {
+        let Decided { commit, program, mut place, finished, hand_over } = turn;
+        let node = &self.node;
+        let run_id = commit.run_id;
+        // Only now are the slots free: the results are stored.
+        drop(finished);
+        self.announce_due(&commit, &committed);
+        if committed.has_messages {
+            node.hub.messages.notify_one();
+        }
+        for activity_id in &commit.cancelled_activities {
+            node.pool.cancel_activity(run_id, activity_id);
+        }
+        hand_over.deliver(node, run_id, committed.tasks);
+        match commit.next {
+            Next::Wait => {
+                if committed.arrivals > commit.facts_through {
+                    node.hub.desk.ring([run_id]);
+                }
+                place.sequence = committed.sequence;
+                place.consumed = commit.facts_through;
+                self.keep(program, place)
+            }
+            Next::ContinueAsNew { .. } | Next::Reset { .. } => {
+                node.pool.cancel_run(run_id);
+                node.hub.desk.ring([run_id]);
+                false
+            }
+            Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. } => {
+                node.pool.cancel_run(run_id);
+                node.hub.finished(&[run_id]);
+                false
+            }
+        }
+    }
+
+    /// When the first of the new clocks runs out, as far as can be told from here.
+    fn announce_due(&self, commit: &TurnCommit, committed: &Committed) {
+        let timers = commit.timers.iter().map(|timer| timer.after);
+        let tasks = commit.tasks.iter().zip(&committed.tasks).flat_map(|(task, placed)| {
+            let options = &task.options;
+            let own = match placed.place {
+                TaskPlace::Leased { .. } => Some(
+                    options
+                        .heartbeat_timeout
+                        .map_or(options.start_to_close_timeout, |beat| {
+                            beat.min(options.start_to_close_timeout)
+                        }),
+                ),
+                TaskPlace::Claimable => Some(options.schedule_to_start_timeout),
+                TaskPlace::Waiting => task.delay,
+            };
+            [own, options.schedule_to_close_timeout].into_iter().flatten()
+        });
+        if let Some(first) = timers.chain(tasks).min() {
+            self.node.hub.due.due_in(self.node.runtime.instant(), first);
+        }
+    }
+
+    async fn settle_rejected(&self, turn: Decided, rejection: &Rejection) {
+        let run_id = turn.commit.run_id;
+        debug!(%run_id, %rejection, "the turn was not accepted");
+        match rejection {
+            Rejection::NotFound => {}
+            Rejection::RunFinished { .. } => {
+                self.node.pool.cancel_run(run_id);
+                self.node.hub.finished(&[run_id]);
+            }
+            Rejection::LeaseLost { task_id } => {
+                let mut finished = turn.finished;
+                finished.retain(|finished| finished.task.lease.task_id != *task_id);
+                self.once_more(run_id, finished);
+            }
+            Rejection::Epoch { .. }
+            | Rejection::Sequence { .. }
+            | Rejection::Facts { .. }
+            | Rejection::UnseenFacts { .. }
+            | Rejection::TimerNotDue { .. } => {
+                if planted(Bug::CachedProgramAfterConflict) {
+                    let kept = Kept { program: turn.program, place: turn.place };
+                    self.cache.keep(kept);
+                }
+                self.once_more(run_id, turn.finished);
+            }
+            Rejection::IdInUse { .. } | Rejection::ResetOutside { .. } => {
+                let fault = Fault {
+                    run_id,
+                    sequence: turn.place.sequence,
+                    reason: format!("the turn is not possible: {rejection}"),
+                    finished: turn.finished,
+                };
+                self.block(fault).await;
+            }
+        }
+    }
+
+    fn once_more(&self, run_id: Uuid, finished: Vec<Finished>) {
+        let wanted = Wanted { rung: true, claimed: None, finished };
+        self.node.hub.desk.again(run_id, wanted);
+    }
+
+    /// The store could not be read: the runs come again after a moment, with all they brought.
+    pub(super) async fn put_off(
+        &self,
+        runs: Vec<(Uuid, Option<Kept>, Wanted)>,
+        error: &StoreError,
+    ) {
+        if error.is_retryable() {
+            debug!(%error, runs = runs.len(), "turns are put off");
+        } else {
+            error!(%error, runs = runs.len(), "turns are put off");
+        }
+        let runtime = &self.node.runtime;
+        runtime.sleep(runtime.jittered(Duration::from_millis(100))).await;
+        for (run_id, _, wanted) in runs {
+            let Wanted { claimed, finished, .. } = wanted;
+            drop(claimed);
+            self.once_more(run_id, finished);
+        }
+    }
+
+    /// Whether this process should take the run's turns: it hosts the code, may try, and nobody else is at it.
+    pub(super) fn is_for_us(&self, run: &RunRecord) -> bool {
+        let node = &self.node;
+        let owned_elsewhere = run.owner.as_ref().is_some_and(|owner| {
+            owner.worker_id != node.worker_id && owner.expires_at > node.runtime.now()
+        });
+        let blocked_here = run
+            .blocked
+            .as_ref()
+            .is_some_and(|blocked| blocked.build == node.settings.build);
+        !run.status.is_terminal()
+            && !owned_elsewhere
+            && !blocked_here
+            && node.workflows.hosts(&run.workflow_type, &run.version)
+    }
+
+    /// Somebody else's run: what ended here goes to its inbox, and its owner hears of it.
+    pub(super) fn leave_to_others(&self, run: &RunRecord, finished: Vec<Finished>) {
+        if run.status.is_terminal() {
+            self.node.pool.cancel_run(run.id);
+            self.node.hub.finished(&[run.id]);
+            return;
+        }
+        self.node.results.store(finished);
+        self.node.hub.pass_on([run.id]);
+    }
+}

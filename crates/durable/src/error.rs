@@ -1,0 +1,206 @@
+//! The one error of the library's doors.
+
+use std::fmt;
+
+use durable_core::{Failure, PayloadError};
+use uuid::Uuid;
+
+use crate::persistence::StoreError;
+use crate::persistence::model::{SendRejection, StartRejection, WorkflowStatus};
+
+/// The result of the library's doors.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the engine or a client could not do what it was asked. Opaque: ask it by its predicates.
+#[derive(Debug)]
+pub struct Error(Box<Kind>);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Kind {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the start was refused: {0}")]
+    Start(StartRejection),
+    #[error("run {run_id}: {rejection}")]
+    Send {
+        run_id: Uuid,
+        rejection: SendRejection,
+    },
+    #[error("there is no run {0}")]
+    NotFound(Uuid),
+    #[error("run {run_id} failed: {failure}")]
+    Failed { run_id: Uuid, failure: Failure },
+    #[error("run {run_id} was cancelled: {reason}")]
+    Cancelled { run_id: Uuid, reason: String },
+    #[error("{what} cannot be read: {source}")]
+    Payload {
+        what: String,
+        #[source]
+        source: PayloadError,
+    },
+    #[error("too much is waiting ({pending} tasks for a capacity of {capacity}); try again in {retry_after_ms} ms")]
+    Overloaded {
+        pending: u64,
+        capacity: u64,
+        retry_after_ms: u64,
+    },
+    #[error("{0}")]
+    Configuration(String),
+    #[error("the engine is shutting down")]
+    ShuttingDown,
+}
+
+impl Error {
+    pub(crate) fn payload(what: impl Into<String>, source: PayloadError) -> Self {
+        let what = what.into();
+        Kind::Payload { what, source }.into()
+    }
+
+    pub(crate) fn configuration(message: impl Into<String>) -> Self {
+        Kind::Configuration(message.into()).into()
+    }
+
+    /// There is no such run.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(
+            *self.0,
+            Kind::NotFound(_)
+                | Kind::Send {
+                    rejection: SendRejection::NotFound,
+                    ..
+                }
+                | Kind::Store(StoreError::NotFound { .. })
+        )
+    }
+
+    /// The run has ended and takes nothing more.
+    #[must_use]
+    pub fn is_run_finished(&self) -> bool {
+        matches!(
+            *self.0,
+            Kind::Send {
+                rejection: SendRejection::RunFinished { .. },
+                ..
+            } | Kind::Start(StartRejection::RunFinished { .. })
+                | Kind::Store(StoreError::RunFinished { .. })
+        )
+    }
+
+    /// The key or the workflow id is taken by another run.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(
+            *self.0,
+            Kind::Start(
+                StartRejection::KeyConflict { .. } | StartRejection::DuplicateBusinessId { .. }
+            ) | Kind::Store(StoreError::Conflict(_))
+        )
+    }
+
+    /// The run that stands in the way of a start, or that the error is about.
+    #[must_use]
+    pub fn run_id(&self) -> Option<Uuid> {
+        match &*self.0 {
+            Kind::Start(
+                StartRejection::KeyConflict { run_id }
+                | StartRejection::DuplicateBusinessId { run_id, .. }
+                | StartRejection::RunFinished { run_id, .. }
+                | StartRejection::Deleted { run_id },
+            )
+            | Kind::NotFound(run_id)
+            | Kind::Send { run_id, .. }
+            | Kind::Failed { run_id, .. }
+            | Kind::Cancelled { run_id, .. } => Some(*run_id),
+            _ => None,
+        }
+    }
+
+    /// The run failed; this is its failure.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        match &*self.0 {
+            Kind::Failed { failure, .. } => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// How the run ended, where it ended without a result.
+    #[must_use]
+    pub fn status(&self) -> Option<WorkflowStatus> {
+        match &*self.0 {
+            Kind::Failed { .. } => Some(WorkflowStatus::Failed),
+            Kind::Cancelled { .. } => Some(WorkflowStatus::Cancelled),
+            _ => None,
+        }
+    }
+
+    /// The run was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(*self.0, Kind::Cancelled { .. })
+    }
+
+    /// Too much is waiting already; [`Error::retry_after`] says when to come back.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        matches!(*self.0, Kind::Overloaded { .. })
+    }
+
+    /// After which time another try may go better.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<std::time::Duration> {
+        match *self.0 {
+            Kind::Overloaded { retry_after_ms, .. } => {
+                Some(std::time::Duration::from_millis(retry_after_ms))
+            }
+            _ => None,
+        }
+    }
+
+    /// The store could not be reached, or was busy: the same call may go better later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match &*self.0 {
+            Kind::Store(error) => error.is_retryable(),
+            Kind::Overloaded { .. } => true,
+            Kind::Send { rejection, .. } => matches!(rejection, SendRejection::InboxFull { .. }),
+            _ => false,
+        }
+    }
+
+    /// What was asked for is not allowed or does not fit; asking again will not help.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        matches!(
+            *self.0,
+            Kind::Payload { .. }
+                | Kind::Configuration(_)
+                | Kind::Store(StoreError::Invalid(_) | StoreError::Limit { .. })
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl From<Kind> for Error {
+    fn from(kind: Kind) -> Self {
+        Self(Box::new(kind))
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Kind::Store(error).into()
+    }
+}

@@ -1,0 +1,12 @@
+//! What most programs need: `use everruns_durable::prelude::*;`
+
+pub use async_trait::async_trait;
+pub use durable_core::{
+    ActivityError, ActivityOptions, CircuitBreakerConfig, ExhaustedPolicy, Payload, RetryPolicy,
+    Workflow, WorkflowAction, WorkflowError, WorkflowSignal, signal_types,
+};
+
+pub use crate::activity::{Activity, ActivityContext, ActivityResult};
+pub use crate::client::{Client, RunHandle};
+pub use crate::engine::{Engine, EngineBuilder, Settings};
+pub use crate::error::Error;

@@ -1,0 +1,109 @@
+//! What the engine takes from the world besides its store: tasks, time, chance.
+//!
+//! Architecture invariant: the engine, its workers and its chores spawn, sleep, read clocks and throw dice through
+//! [`Runtime`] and in no other way. So the simulator can run the shipped code on one thread with virtual time
+//! and seeded choices, and kill a node at any of its awaits.
+
+mod clock;
+mod life;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use durable_core::Timestamp;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+pub use clock::{Clock, SystemClock};
+pub use life::Life;
+
+/// A node's tasks, time and chance. Cheap to clone; all clones are one node.
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    dice: Mutex<fastrand::Rng>,
+    life: Life,
+}
+
+impl Runtime {
+    /// The real world: the machine's clock, its randomness.
+    #[must_use]
+    pub fn real() -> Self {
+        Self::new(Arc::new(SystemClock), fastrand::Rng::new(), Life::new())
+    }
+
+    /// A world that can be repeated: the same seed and clock give the same ids and choices.
+    #[must_use]
+    pub fn seeded(seed: u64, clock: Arc<dyn Clock>, life: Life) -> Self {
+        Self::new(clock, fastrand::Rng::with_seed(seed), life)
+    }
+
+    fn new(clock: Arc<dyn Clock>, dice: fastrand::Rng, life: Life) -> Self {
+        let dice = Mutex::new(dice);
+        Self {
+            shared: Arc::new(Shared { clock, dice, life }),
+        }
+    }
+
+    /// Runs a future beside the others until it ends or the node dies.
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.shared.life.spawn(future);
+    }
+
+    /// Waits. Virtual in the simulator.
+    pub async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// A clock that never goes back, for local waits only; what is stored is dated by the store.
+    #[must_use]
+    pub fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// The node's own idea of the time: for ids and estimates, never for what is right.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// A new id, ordered by time (UUIDv7).
+    #[must_use]
+    pub fn new_id(&self) -> Uuid {
+        let millis = u64::try_from(self.now().as_millisecond()).unwrap_or(0);
+        let mut random = [0_u8; 10];
+        self.shared.dice.lock().fill(&mut random);
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    }
+
+    /// A fraction from 0.0 up to 1.0.
+    #[must_use]
+    pub fn fraction(&self) -> f64 {
+        self.shared.dice.lock().f64()
+    }
+
+    /// A number below `bound`, which is at least 1.
+    #[must_use]
+    pub fn below(&self, bound: u64) -> u64 {
+        self.shared.dice.lock().u64(0..bound.max(1))
+    }
+
+    /// `duration` give or take a fifth, so that nodes started together do not stay in step.
+    #[must_use]
+    pub fn jittered(&self, duration: Duration) -> Duration {
+        duration.mul_f64(0.8 + 0.4 * self.fraction())
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! Claims tasks that wait in the queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::{Slot, WorkerPool};
+use crate::engine::Hub;
+use crate::persistence::model::{ClaimTasks, ClaimedTask, TaskRelease};
+use crate::persistence::{Shards, WorkerPort};
+use crate::reliability::Verdict;
+
+/// The claim loop of a worker.
+pub(crate) struct Claims {
+    pub(crate) pool: Arc<WorkerPool>,
+    pub(crate) port: Arc<dyn WorkerPort>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) shards: Shards,
+    pub(crate) worker_id: String,
+    /// How often to look when nobody rings.
+    pub(crate) fallback_poll: Duration,
+}
+
+impl Claims {
+    /// Claims until it is told to stop.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        if self.pool.activities.is_empty() {
+            return;
+        }
+        loop {
+            match self.claim(&stop).await {
+                More::Now => continue,
+                More::Never => return,
+                More::Later => {}
+            }
+            let wait = self.pool.runtime.jittered(self.pause());
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.hub.tasks.notified() => {}
+                () = self.pool.runtime.sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Slow while others can be heard (or there are none) and nothing is known to wait.
+    fn pause(&self) -> Duration {
+        let deaf = self.hub.bell().is_some_and(|bell| !bell.is_connected());
+        if deaf || self.pool.has_backlog() {
+            self.pool.settings.poll_interval
+        } else {
+            self.fallback_poll
+        }
+    }
+
+    async fn claim(&self, stop: &CancellationToken) -> More {
+        // Waits for a free slot first: claiming more than can be run would only let leases run out.
+        // A claim under way is not broken off: what it has taken would wait for its leases to run out.
+        let first = tokio::select! {
+            biased;
+            () = stop.cancelled() => return More::Never,
+            slot = self.pool.slots.take() => slot,
+        };
+        let Some(first) = first else {
+            return More::Never;
+        };
+        let mut slots = vec![first];
+        let want = self.pool.claim_size();
+        while slots.len() < want
+            && let Some(slot) = self.pool.slots.try_take()
+        {
+            slots.push(slot);
+        }
+        if want == 0 {
+            return More::Later;
+        }
+        let asked = slots.len();
+        let claim = ClaimTasks {
+            worker_id: self.worker_id.clone(),
+            activity_types: self.pool.activity_types(),
+            max: asked,
+            lease: self.pool.settings.lease,
+            token: self.pool.runtime.new_id(),
+            first_shard: self.first_shard(),
+            now: None,
+        };
+        match self.port.claim_tasks(claim).await {
+            Ok(tasks) => {
+                let found = tasks.len();
+                self.admit(tasks, slots).await;
+                if found < asked {
+                    self.pool.backlog_is_gone();
+                    More::Later
+                } else {
+                    More::Now
+                }
+            }
+            Err(error) => {
+                debug!(%error, "tasks could not be claimed");
+                self.pool.runtime.sleep(self.pool.settings.poll_interval).await;
+                More::Later
+            }
+        }
+    }
+
+    /// Asks breakers and limiters; what they hold back is parked and costs no attempt.
+    async fn admit(&self, tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
+        if tasks.is_empty() {
+            return;
+        }
+        let verdicts = self.pool.gate.admit(&tasks).await;
+        let mut parked = Vec::new();
+        for (task, verdict) in tasks.into_iter().zip(verdicts) {
+            match (verdict, slots.pop()) {
+                (Verdict::Run, Some(slot)) => self.pool.start(task, slot),
+                (Verdict::Run, None) => parked.push(TaskRelease::now(task.lease)),
+                (Verdict::Park(wait), _) => {
+                    self.hub.due.due_in(self.pool.runtime.instant(), wait);
+                    parked.push(TaskRelease::parked(task.lease, wait));
+                }
+            }
+        }
+        if parked.is_empty() {
+            return;
+        }
+        if let Err(error) = self.port.release_tasks(parked, None).await {
+            // Their leases run out and the reaper takes them back.
+            warn!(%error, "tasks could not be given back");
+        }
+    }
+
+    fn first_shard(&self) -> u16 {
+        let shards = u64::from(self.shards.count());
+        u16::try_from(self.pool.runtime.below(shards)).unwrap_or(0)
+    }
+}
+
+enum More {
+    /// More may wait.
+    Now,
+    /// Nothing more for now.
+    Later,
+    /// The worker takes no more.
+    Never,
+}

@@ -1,0 +1,26 @@
+//! Workers: running activities, here.
+//!
+//! ```text
+//!   hand-over ─┐                       ┌─► Desk (the run's program is here: one commit with its next turn)
+//!   claims ────┴► Slot ─► Execution ───┴─► ResultSink (finish_tasks: the result waits in the run's inbox)
+//!                  │         │
+//!                  │         └ heartbeats ─► LeaseKeeper (extend_leases, in batches)
+//!                  └ held until the result is stored
+//! ```
+
+mod capacity;
+mod claims;
+mod execution;
+mod leases;
+mod pool;
+mod results;
+mod settings;
+mod slots;
+
+pub(crate) use claims::Claims;
+pub(crate) use leases::LeaseKeeper;
+pub use pool::WorkerPool;
+pub(crate) use pool::PoolParts;
+pub(crate) use results::{Finished, ResultListener, ResultSink};
+pub use settings::WorkerSettings;
+pub(crate) use slots::{Slot, Slots};

@@ -1,0 +1,259 @@
+//! The pool: activities that run in this process.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use durable_core::ActivityOptions;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::execution::Execution;
+use super::results::Finished;
+use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
+use crate::activity::ActivityRegistry;
+use crate::engine::Desk;
+use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
+use crate::reliability::Gate;
+use crate::runtime::Runtime;
+
+/// Runs activities: at most as many at once as it has slots, each under a lease that the library renews.
+pub struct WorkerPool {
+    pub(super) slots: Slots,
+    pub(super) activities: ActivityRegistry,
+    pub(super) settings: WorkerSettings,
+    pub(super) runtime: Runtime,
+    pub(super) leases: Arc<LeaseKeeper>,
+    pub(super) gate: Arc<Gate>,
+    desk: Arc<Desk>,
+    results: Arc<ResultSink>,
+    /// By task and token.
+    running: Mutex<HashMap<(Uuid, Uuid), Running>>,
+    /// Ends of activities, for drains.
+    ended: Notify,
+    /// Types of which tasks wait in the queue for want of a slot.
+    backlog: Mutex<BTreeSet<String>>,
+    accepting: AtomicBool,
+    pub(super) totals: Totals,
+}
+
+struct Running {
+    lease: TaskLease,
+    activity_id: String,
+    cancel: CancellationToken,
+    /// The engine gave it back or gave it up: whatever it answers is not reported.
+    abandoned: Arc<AtomicBool>,
+}
+
+/// What a pool is made of.
+pub(crate) struct PoolParts {
+    pub(crate) activities: ActivityRegistry,
+    pub(crate) settings: WorkerSettings,
+    pub(crate) runtime: Runtime,
+    pub(crate) leases: Arc<LeaseKeeper>,
+    pub(crate) results: Arc<ResultSink>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// What a worker has done so far.
+#[derive(Default)]
+pub(super) struct Totals {
+    pub(super) completed: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) busy_ms: AtomicU64,
+}
+
+impl WorkerPool {
+    pub(crate) fn new(parts: PoolParts) -> Self {
+        Self {
+            slots: Slots::new(parts.settings.max_concurrent_tasks),
+            activities: parts.activities,
+            settings: parts.settings,
+            runtime: parts.runtime,
+            leases: parts.leases,
+            gate: parts.gate,
+            desk: parts.desk,
+            results: parts.results,
+            running: Mutex::default(),
+            ended: Notify::new(),
+            backlog: Mutex::default(),
+            accepting: AtomicBool::new(true),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Activities running now.
+    #[must_use]
+    pub fn current_load(&self) -> usize {
+        self.slots.used()
+    }
+
+    /// Activities that may run at once.
+    #[must_use]
+    pub fn max_concurrency(&self) -> usize {
+        self.slots.max()
+    }
+
+    /// Whether it takes new tasks.
+    #[must_use]
+    pub fn accepting_tasks(&self) -> bool {
+        self.accepting.load(Ordering::SeqCst)
+    }
+
+    /// Types it runs.
+    #[must_use]
+    pub fn activity_types(&self) -> Vec<String> {
+        self.activities.types().map(str::to_owned).collect()
+    }
+
+    /// A slot for a task that is about to be queued by this process; none where it should wait in the queue like any other.
+    pub(crate) fn reserve(&self, activity_type: &str, options: &ActivityOptions) -> Option<Slot> {
+        let direct = self.accepting_tasks()
+            && self.activities.contains(activity_type)
+            && options.circuit_breaker.is_none()
+            && options.rate_limit.is_none()
+            && !self.backlog.lock().contains(activity_type);
+        if direct { self.slots.try_take() } else { None }
+    }
+
+    /// Tasks of these types wait in the queue: newer ones queue up behind them.
+    pub(crate) fn backlog(&self, types: &[String]) {
+        let mut backlog = self.backlog.lock();
+        for activity_type in types {
+            if self.activities.contains(activity_type) && !backlog.contains(activity_type) {
+                backlog.insert(activity_type.clone());
+            }
+        }
+    }
+
+    /// A claim found the queue empty.
+    pub(super) fn backlog_is_gone(&self) {
+        self.backlog.lock().clear();
+    }
+
+    /// Whether tasks are known to wait in the queue.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.backlog.lock().is_empty()
+    }
+
+    /// Runs a task. The slot is held until its result is stored.
+    pub(crate) fn start(self: &Arc<Self>, task: ClaimedTask, slot: Slot) {
+        let cancel = CancellationToken::new();
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let running = Running {
+            lease: task.lease.clone(),
+            activity_id: task.activity_id.clone(),
+            cancel: cancel.clone(),
+            abandoned: Arc::clone(&abandoned),
+        };
+        let key = (task.lease.task_id, task.lease.token);
+        self.running.lock().insert(key, running);
+        self.leases.hold(&task, cancel.clone());
+        let pool = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let execution = Execution::new(&pool, task, cancel);
+            let ended = execution.run().await;
+            pool.running.lock().remove(&key);
+            pool.leases.let_go(&ended.task.lease);
+            if abandoned.load(Ordering::SeqCst) {
+                drop(slot);
+            } else {
+                pool.count(&ended.outcome, ended.took);
+                pool.gate.record(&ended.task, &ended.outcome);
+                pool.report(Finished {
+                    task: ended.task,
+                    outcome: ended.outcome,
+                    step_logs: ended.step_logs,
+                    slot,
+                });
+            }
+            pool.ended.notify_waiters();
+        });
+    }
+
+    /// With the run's next turn where its program is here, else to its inbox.
+    fn report(&self, finished: Finished) {
+        if !finished.may_join_a_turn() {
+            self.results.store(vec![finished]);
+        } else if let Err(finished) = self.desk.finished(finished) {
+            self.results.store(vec![finished]);
+        }
+    }
+
+    fn count(&self, outcome: &TaskOutcome, took: Duration) {
+        let counter = match outcome {
+            TaskOutcome::Completed { .. } => &self.totals.completed,
+            TaskOutcome::Failed { .. } | TaskOutcome::Cancelled { .. } => &self.totals.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        self.totals.busy_ms.fetch_add(millis, Ordering::Relaxed);
+    }
+
+    /// Asks a running activity to stop; the store has given it up already.
+    pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
+        for running in self.running.lock().values() {
+            if running.lease.run_id == run_id && running.activity_id == activity_id {
+                running.cancel.cancel();
+            }
+        }
+    }
+
+    /// Asks all running activities of a run to stop.
+    pub(crate) fn cancel_run(&self, run_id: Uuid) {
+        for running in self.running.lock().values() {
+            if running.lease.run_id == run_id {
+                running.cancel.cancel();
+            }
+        }
+    }
+
+    /// Takes no new tasks.
+    pub(crate) fn stop_accepting(&self) {
+        self.accepting.store(false, Ordering::SeqCst);
+    }
+
+    /// Waits until nothing runs, at most for `grace`; then answers the leases of what still does, which is asked to stop
+    /// and whose results no longer count.
+    pub(crate) async fn drain(&self, grace: Duration) -> Vec<TaskLease> {
+        let all_ended = async {
+            loop {
+                let ended = self.ended.notified();
+                tokio::pin!(ended);
+                ended.as_mut().enable();
+                if self.running.lock().is_empty() {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        if tokio::time::timeout(grace, all_ended).await.is_ok() {
+            return Vec::new();
+        }
+        let running = self.running.lock();
+        let mut leases: Vec<TaskLease> = running
+            .values()
+            .map(|running| {
+                running.abandoned.store(true, Ordering::SeqCst);
+                running.cancel.cancel();
+                running.lease.clone()
+            })
+            .collect();
+        leases.sort_by_key(|lease| lease.task_id);
+        leases
+    }
+
+    /// Tasks completed, tasks failed, and the milliseconds they took together.
+    pub(crate) fn totals(&self) -> (u64, u64, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (
+            read(&self.totals.completed),
+            read(&self.totals.failed),
+            read(&self.totals.busy_ms),
+        )
+    }
+}
