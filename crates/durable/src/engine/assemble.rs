@@ -158,7 +158,7 @@ fn next(events: &[WorkflowEvent], carried: Vec<NewSignal>) -> Next {
             result: result.clone(),
         },
         Some(E::WorkflowFailed { error }) => Next::Fail {
-            error: error.clone().into(),
+            error: error.clone().into_failure(),
         },
         Some(E::WorkflowCancelled { reason }) => Next::Cancel {
             reason: reason.clone(),

@@ -1,7 +1,6 @@
 //! One process's engine: the parts and how they know each other.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use durable_core::{Payload, Timestamp};

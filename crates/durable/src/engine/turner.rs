@@ -12,8 +12,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use durable_core::{ProgramState, RunIdentity, Turn};
-use tracing::{debug, error, warn};
+use durable_core::{ProgramState, Turn};
+use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::assemble::Assembly;
@@ -24,7 +24,7 @@ use super::hand_over::HandOver;
 use super::load::{Loaded, Loader};
 use super::node::Node;
 use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, TurnCommit};
-use crate::persistence::{Bug, check, planted};
+use crate::persistence::check;
 use crate::worker::Finished;
 
 /// Takes turns for one process.

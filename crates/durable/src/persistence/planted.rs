@@ -53,6 +53,40 @@ bugs! {
     ReleaseBurnsAttempt = "release-burns-attempt",
     /// The tick of a schedule can be taken twice.
     ScheduleFiresTwice = "schedule-fires-twice",
+    /// Engine: a slot is free as soon as the activity has ended, before its result is stored.
+    SlotFreedEarly = "slot-freed-early",
+    /// Engine: a program is used again although its turn was not accepted.
+    CachedProgramAfterConflict = "cached-program-after-conflict",
+    /// Engine: a result is given up when the store cannot be reached.
+    ResultDroppedOnError = "result-dropped-on-error",
+    /// Engine: a set whose commit had an unknown outcome is taken as committed.
+    UnknownCommitTakenAsDone = "unknown-commit-taken-as-done",
+    /// Engine: a commit of unknown outcome is made again under a new turn id.
+    UnknownCommitMadeAnew = "unknown-commit-made-anew",
+    /// Engine: the late result of a cancelled activity is handed to the workflow.
+    LateResultAccepted = "late-result-accepted",
+    /// Engine: facts that wait are taken once and the rest of the inbox is forgotten.
+    ArrivalsForgotten = "arrivals-forgotten",
+    /// Engine: leases of running activities are not renewed.
+    LeasesNotRenewed = "leases-not-renewed",
+    /// Engine: an activity whose lease is lost goes on as if nothing had happened, and is not told.
+    LostLeaseIgnored = "lost-lease-ignored",
+    /// Engine: a heartbeat that comes while a batch is under way is forgotten.
+    HeartbeatLost = "heartbeat-lost",
+    /// Engine: signals that come behind the end of a run are dropped instead of kept.
+    UnreadSignalsDropped = "unread-signals-dropped",
+    /// Engine: messages between runs are written and never delivered.
+    MessagesNotRelayed = "messages-not-relayed",
+    /// Engine: an open breaker lets every task through.
+    BreakerIgnored = "breaker-ignored",
+}
+
+impl Bug {
+    /// Whether it is a mistake of the engine, to be caught by the simulator and the engine's suites, not by the store's.
+    #[must_use]
+    pub fn is_of_the_engine(self) -> bool {
+        self as usize >= Self::SlotFreedEarly as usize
+    }
 }
 
 /// Whether this mistake is planted in this process.
