@@ -136,6 +136,9 @@ pub enum WorkflowEvent {
     SignalReceived {
         /// The signal.
         signal: WorkflowSignal,
+        /// The run ended before its program saw the signal: kept so that none is lost, a note and no fact.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unread: bool,
     },
     /// The workflow asked for a child; the message that creates it is in the same commit.
     #[serde(rename = "child.started")]
@@ -315,6 +318,14 @@ pub enum AttributeValue {
     Time(Timestamp),
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 fn null_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
@@ -424,7 +435,7 @@ impl WorkflowEvent {
             | Self::ChildWorkflowCompleted { result, .. }
             | Self::UpdateCompleted { result, .. }
             | Self::LocalActivityCompleted { result, .. } => Some(result),
-            Self::SignalReceived { signal } => Some(&signal.payload),
+            Self::SignalReceived { signal, .. } => Some(&signal.payload),
             Self::SideEffectRecorded { value, .. } => Some(value),
             Self::HumanTaskOpened { request, .. } => Some(request),
             Self::HumanTaskDecided { answer, .. } => Some(answer),
@@ -445,7 +456,7 @@ impl WorkflowEvent {
             | Self::ChildWorkflowCompleted { result, .. }
             | Self::UpdateCompleted { result, .. }
             | Self::LocalActivityCompleted { result, .. } => Some(result),
-            Self::SignalReceived { signal } => Some(&mut signal.payload),
+            Self::SignalReceived { signal, .. } => Some(&mut signal.payload),
             Self::SideEffectRecorded { value, .. } => Some(value),
             Self::HumanTaskOpened { request, .. } => Some(request),
             Self::HumanTaskDecided { answer, .. } => Some(answer),

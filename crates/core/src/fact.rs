@@ -97,7 +97,7 @@ pub enum Fact {
 macro_rules! facts_and_events {
     ($($fact:ident { $($field:ident),+ } <=> $event:ident $(, with $extra:ident: $value:pat => $written:expr)?;)+) => {
         impl Fact {
-            /// The fact that an event tells, if it tells one. A failure that is retried is a note, not a fact.
+            /// The fact that an event tells, if it tells one. A failure that is retried is a note, not a fact, and so is a signal nobody read.
             #[must_use]
             pub fn from_event(event: &WorkflowEvent) -> Option<Self> {
                 match event {
@@ -125,7 +125,7 @@ facts_and_events! {
     ActivityFailed { activity_id, error } <=> ActivityFailed, with will_retry: false => false;
     ActivityTimedOut { activity_id, timeout_type } <=> ActivityTimedOut;
     TimerFired { timer_id } <=> TimerFired;
-    SignalReceived { signal } <=> SignalReceived;
+    SignalReceived { signal } <=> SignalReceived, with unread: false => false;
     ChildCompleted { workflow_id, child_id, result } <=> ChildWorkflowCompleted;
     ChildFailed { workflow_id, child_id, error } <=> ChildWorkflowFailed;
     UpdateAccepted { update_id, name, input } <=> UpdateAccepted;

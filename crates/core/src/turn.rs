@@ -9,6 +9,7 @@ use crate::history::{HistoryError, HistoryProblem, HistoryState, NumberedEvent};
 use crate::identity::RunIdentity;
 use crate::program::{Program, ProgramError};
 use crate::request::Request;
+use crate::signal::WorkflowSignal;
 
 /// Why an activity that the workflow gave up is recorded as cancelled.
 pub const CANCELLED_BY_WORKFLOW: &str = "cancelled by its workflow";
@@ -20,6 +21,32 @@ pub struct Turn {
     pub actions: Vec<WorkflowAction>,
     /// What is appended: each fact followed by what it led to.
     pub events: Vec<NumberedEvent>,
+}
+
+impl Turn {
+    /// Keeps signals that wait while the run ends: as notes, just before the turn's last event, which is numbered anew.
+    ///
+    /// # Panics
+    /// When there are signals and the turn's last event does not end the run: they still wait then, and nobody may take them.
+    pub fn keep_unread(&mut self, signals: impl IntoIterator<Item = WorkflowSignal>) {
+        let mut signals = signals.into_iter().peekable();
+        if signals.peek().is_none() {
+            return;
+        }
+        let (mut sequence_num, end) = self
+            .events
+            .pop_if(|(_, event)| event.is_terminal())
+            .expect("only a turn that ends its run leaves signals unread");
+        for signal in signals {
+            let event = WorkflowEvent::SignalReceived {
+                signal,
+                unread: true,
+            };
+            self.events.push((sequence_num, event));
+            sequence_num = sequence_num.saturating_add(1);
+        }
+        self.events.push((sequence_num, end));
+    }
 }
 
 /// A run's program together with what its history has come to.

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::error::{HistoryError, HistoryProblem};
 use super::open_items::{OpenItems, PendingActivity};
 use crate::event::WorkflowEvent;
+use crate::request::may_be_imposed;
 
 /// What a run's history has come to: what is open, what is over, and which event may follow.
 ///
@@ -103,7 +104,14 @@ impl HistoryState {
             (Phase::Ended(with), _) => Err(HistoryProblem::Ended(with)),
             (Phase::Running, E::WorkflowStarted { .. }) => Err(HistoryProblem::AlreadyStarted),
             (Phase::Running, _)
-            | (Phase::NotStarted, E::WorkflowStarted { .. } | E::WorkflowReset { .. }) => Ok(()),
+            | (
+                Phase::NotStarted,
+                E::WorkflowStarted { .. }
+                | E::WorkflowReset { .. }
+                | E::SignalReceived { unread: true, .. },
+            ) => Ok(()),
+            // A run may be ended from outside before its first turn.
+            (Phase::NotStarted, ending) if may_be_imposed(ending) => Ok(()),
             (Phase::NotStarted, _) => Err(HistoryProblem::NotStarted),
         }
     }
@@ -122,7 +130,7 @@ impl HistoryState {
             E::WorkflowReset {
                 to_sequence, epoch, ..
             } => self.reset(*to_sequence, *epoch)?,
-            E::SignalReceived { .. } => self.signals_received += 1,
+            E::SignalReceived { unread, .. } => self.signals_received += u64::from(!unread),
             E::CancellationRequested { reason } => {
                 self.cancel_requested.get_or_insert_with(|| reason.clone());
             }
@@ -192,7 +200,7 @@ impl HistoryState {
         self.cancel_requested.as_deref()
     }
 
-    /// Signals received in this iteration.
+    /// Signals that the program was told in this iteration.
     #[must_use]
     pub const fn signals_received(&self) -> u64 {
         self.signals_received

@@ -2,7 +2,7 @@
 //!
 //! A *step* is a fact and the events up to the next one. Its fact is applied, and the actions that
 //! the program answers with must be those that the step records, in order. Everything else in it is
-//! notes: attempts that were retried, marks, memories that the program is given before the fact.
+//! notes: attempts that were retried, signals that nobody read, marks, memories that the program is given before the fact.
 
 mod compare;
 mod error;

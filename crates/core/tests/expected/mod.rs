@@ -199,6 +199,16 @@ fn timer_signal_and_child_events() -> Vec<E> {
                 payload: json(r#"{"by":"ann"}"#),
                 sent_at: instant(),
             },
+            unread: false,
+        },
+        E::SignalReceived {
+            signal: WorkflowSignal {
+                signal_id: Some(child()),
+                signal_type: "approve".into(),
+                payload: json("1"),
+                sent_at: instant(),
+            },
+            unread: true,
         },
         E::ChildWorkflowStarted {
             workflow_id: child(),

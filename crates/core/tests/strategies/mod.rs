@@ -141,15 +141,17 @@ fn timer_signal_or_child_event() -> BoxedStrategy<E> {
         }),
         id().prop_map(|timer_id| E::TimerFired { timer_id }),
         id().prop_map(|timer_id| E::TimerCancelled { timer_id }),
-        (id(), payload(), instant()).prop_map(|(signal_type, payload, sent_at)| {
-            let signal = WorkflowSignal {
-                signal_id: None,
-                signal_type,
-                payload,
-                sent_at,
-            };
-            E::SignalReceived { signal }
-        }),
+        (id(), payload(), instant(), any::<bool>()).prop_map(
+            |(signal_type, payload, sent_at, unread)| {
+                let signal = WorkflowSignal {
+                    signal_id: None,
+                    signal_type,
+                    payload,
+                    sent_at,
+                };
+                E::SignalReceived { signal, unread }
+            }
+        ),
         (uuid(), id(), id(), payload()).prop_map(
             |(workflow_id, workflow_type, child_id, input)| {
                 E::ChildWorkflowStarted {

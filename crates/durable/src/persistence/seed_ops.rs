@@ -310,7 +310,7 @@ pub trait SeedOperations: WorkflowEventStore {
             .facts
             .into_iter()
             .filter_map(|fact| match fact.event {
-                WorkflowEvent::SignalReceived { signal } => Some(signal),
+                WorkflowEvent::SignalReceived { signal, .. } => Some(signal),
                 _ => None,
             })
             .collect())

@@ -288,6 +288,7 @@ pub(crate) fn signal_fact(arrival: i64) -> Fact {
                 payload: Payload::ABSENT,
                 sent_at: t(1),
             },
+            unread: false,
         },
         attempts: Vec::new(),
         last_attempt: None,

@@ -118,10 +118,11 @@ fn what_was_taken_is_in_the_history(run: &RunDump, findings: &mut Findings) {
     }
 }
 
+/// Signals in a history, read or not: either way they are taken out of the inbox.
 fn received(events: &[HistoryEvent]) -> BTreeMap<Likeness<'_>, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
-        if let WorkflowEvent::SignalReceived { signal } = &event.event {
+        if let WorkflowEvent::SignalReceived { signal, .. } = &event.event {
             let likeness = (
                 signal.signal_type.as_str(),
                 signal.payload.as_bytes(),

@@ -437,6 +437,7 @@ async fn a_signal_to_another_run_arrives_once(w: &World) {
             payload: signal.payload.clone(),
             sent_at: w.instant(),
         },
+        unread: false,
     };
     assert_eq!(w.waiting_events(receiver).await, [received]);
     let again = w.send(receiver, signal).await;

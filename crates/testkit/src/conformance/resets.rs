@@ -149,6 +149,7 @@ async fn carried_signals_are_the_first_facts_of_the_new_iteration(w: &World) {
                 payload: signal.payload.clone(),
                 sent_at,
             },
+            unread: false,
         },
         attempts: vec![],
         last_attempt: None,

@@ -36,7 +36,7 @@ async fn a_new_run_finds_its_signals_then_its_updates_waiting(w: &World) {
         .iter()
         .map(|fact| {
             let name = match &fact.event {
-                WorkflowEvent::SignalReceived { signal } => signal.signal_type.clone(),
+                WorkflowEvent::SignalReceived { signal, .. } => signal.signal_type.clone(),
                 WorkflowEvent::UpdateAccepted { update_id, .. } => update_id.clone(),
                 other => panic!("{other:?} was not sent"),
             };

@@ -46,6 +46,7 @@ fn received(w: &World, signal: &NewSignal) -> WorkflowEvent {
             payload: signal.payload.clone(),
             sent_at: w.instant(),
         },
+        unread: false,
     }
 }
 
@@ -134,7 +135,7 @@ fn names_waiting(turn: &ClaimedTurn) -> Vec<String> {
 fn names_of<'a>(events: impl Iterator<Item = &'a WorkflowEvent>) -> Vec<String> {
     events
         .filter_map(|event| match event {
-            WorkflowEvent::SignalReceived { signal } => Some(signal.signal_type.clone()),
+            WorkflowEvent::SignalReceived { signal, .. } => Some(signal.signal_type.clone()),
             _ => None,
         })
         .collect()

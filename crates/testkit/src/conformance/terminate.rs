@@ -71,6 +71,16 @@ async fn a_run_terminated_before_its_first_turn_has_begun_and_ended(w: &World) {
     assert_eq!((run.sequence, run.last_turn), (1, None));
 }
 
+fn as_unread(fact: WorkflowEvent) -> WorkflowEvent {
+    match fact {
+        WorkflowEvent::SignalReceived { signal, .. } => WorkflowEvent::SignalReceived {
+            signal,
+            unread: true,
+        },
+        other => panic!("{other:?} is no signal"),
+    }
+}
+
 async fn acknowledged_signals_are_in_the_history_before_the_end(w: &World) {
     let run_id = w.start().await;
     let turn = w.turn(run_id).await;
@@ -80,11 +90,12 @@ async fn acknowledged_signals_are_in_the_history_before_the_end(w: &World) {
     w.signal(run_id, "b").await;
     let mut waiting = w.waiting_events(run_id).await;
     waiting.remove(1);
+    let kept: Vec<WorkflowEvent> = waiting.into_iter().map(as_unread).collect();
     w.advance(Duration::from_secs(1));
     w.terminate(run_id, "stop").await;
     let all = w.dump(run_id).await;
     let events: Vec<WorkflowEvent> = all.events.into_iter().map(|e| e.event).collect();
-    assert_eq!(events[1..3], waiting, "signals, by arrival");
+    assert_eq!(events[1..3], kept, "signals, by arrival, as unread");
     assert!(events[3].is_terminal());
     assert_eq!((events.len(), all.run.sequence), (4, 4));
     assert_eq!((all.facts, all.run.consumed), (vec![], 3));

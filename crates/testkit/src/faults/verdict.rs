@@ -85,7 +85,7 @@ fn judge_run(run: &RunDump) -> anyhow::Result<()> {
     for number in 0..SIGNALS {
         let payload = Payload::from_value(&number)?;
         let taken = count(
-            &|event| matches!(event, WorkflowEvent::SignalReceived { signal } if signal.payload == payload),
+            &|event| matches!(event, WorkflowEvent::SignalReceived { signal, .. } if signal.payload == payload),
         );
         ensure!(taken == 1, "signal {number} was taken {taken} times");
     }

@@ -149,6 +149,7 @@ impl State {
                 payload: signal.payload.clone(),
                 sent_at,
             },
+            unread: false,
         };
         let arrival = self.deliver(run_id, event, now);
         self.at_mut(run_id).put_signal(SignalRecord {

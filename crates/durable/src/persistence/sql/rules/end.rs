@@ -33,13 +33,16 @@ pub(crate) fn terminated(reason: &str) -> Failure {
 }
 
 impl Work {
-    /// Ends a run without a turn of its own: signals that wait are kept in its history, then comes the terminal event.
+    /// Ends a run without a turn of its own: signals that wait are kept in its history as unread, then comes the terminal event.
     /// Its waiting facts must have been loaded.
     pub(crate) fn end_by_store(&mut self, run_id: Uuid, error: Failure) {
         let mut events: Vec<WorkflowEvent> = self
             .waiting_signals(run_id)
             .into_iter()
-            .map(|signal| WorkflowEvent::SignalReceived { signal })
+            .map(|signal| WorkflowEvent::SignalReceived {
+                signal,
+                unread: true,
+            })
             .collect();
         events.push(WorkflowEvent::WorkflowFailed {
             error: WorkflowError::from(error.clone()),
@@ -63,7 +66,7 @@ impl Work {
             .range((run_id, i64::MIN)..=(run_id, i64::MAX));
         of_run
             .filter_map(|(_, fact)| match &fact.event {
-                WorkflowEvent::SignalReceived { signal } => Some(signal.clone()),
+                WorkflowEvent::SignalReceived { signal, .. } => Some(signal.clone()),
                 _ => None,
             })
             .collect()

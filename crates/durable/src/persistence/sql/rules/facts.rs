@@ -68,6 +68,7 @@ impl Work {
                 payload: signal.payload.clone(),
                 sent_at,
             },
+            unread: false,
         };
         let arrival = self.deliver(run_id, event);
         self.put_signal(SignalRecord {

@@ -427,6 +427,7 @@ impl Work {
                     payload: signal.payload.clone(),
                     sent_at,
                 },
+                unread: false,
             },
         );
         self.put_signal(SignalRecord {
