@@ -13,7 +13,7 @@ use everruns_durable::persistence::model::{
     LeaseRequest, LeaseState, NewChild, NewSignal, NewTask, NewTimer, NewUpdate, Next, Page,
     PurgeRuns, ReapLeases, ReapedTask, Rejection, RelayMessages, Relayed, RollupRecord, RunDump,
     RunRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, TaskLease, TaskOutcome,
-    TaskRecord, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
+    TaskRecord, TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
 };
 use everruns_durable::persistence::{StoreResult, WorkflowEventStore};
 use parking_lot::Mutex;
@@ -556,10 +556,17 @@ impl World {
 
     /// Gives a task back unrun. False: the lease was lost.
     pub async fn release(&self, lease: &TaskLease) -> bool {
-        one(self
-            .store
-            .release_tasks(vec![lease.clone()], self.now())
-            .await)
+        self.give_back(TaskRelease::now(lease.clone())).await
+    }
+
+    /// Parks a task for so long. False: the lease was lost.
+    pub async fn park(&self, lease: &TaskLease, time: Duration) -> bool {
+        self.give_back(TaskRelease::parked(lease.clone(), time))
+            .await
+    }
+
+    async fn give_back(&self, release: TaskRelease) -> bool {
+        one(self.store.release_tasks(vec![release], self.now()).await)
     }
 
     /// The same turn made to end the run, or to continue it as new.

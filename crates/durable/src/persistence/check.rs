@@ -16,8 +16,8 @@ use super::limits::{
 use super::model::{
     BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension, NewSignal,
     NewStepLog, NewTask, NewUpdate, Next, OutboxReport, OutboxResult, OwnerRequest, ScheduleFire,
-    ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskOutcome, TaskResult, TerminateRun,
-    TurnCommit, WorkerBeat, WorkerInfo,
+    ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskOutcome, TaskRelease, TaskResult,
+    TerminateRun, TurnCommit, WorkerBeat, WorkerInfo,
 };
 
 /// Checks starts.
@@ -442,6 +442,18 @@ pub fn extensions(extensions: &[LeaseExtension]) -> Result<(), StoreError> {
         if let Some(details) = &extension.heartbeat {
             check_payload("heartbeat details", details)?;
         }
+    }
+    Ok(())
+}
+
+/// Checks tasks to give back.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn releases(releases: &[TaskRelease]) -> Result<(), StoreError> {
+    check_batch("the number of leases", releases.len())?;
+    for time in releases.iter().filter_map(|release| release.park) {
+        check_duration("the time to park in milliseconds", time)?;
     }
     Ok(())
 }

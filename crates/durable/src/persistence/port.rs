@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
-    LeaseExtension, LeaseState, TaskLease, TaskResult, TurnCommit, TurnOutcome,
+    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome,
 };
 use super::store::StoreResult;
 
@@ -103,11 +103,14 @@ pub trait WorkerPort: Send + Sync + 'static {
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<LeaseState>>;
 
-    /// Gives tasks back unrun: they may be claimed at once, and neither attempt nor delivery counts.
+    /// Gives tasks back unrun: neither attempt nor delivery counts. They may be claimed at once, or are parked: held back for a
+    /// time, in their place in the line, until [`super::WorkflowEventStore::fire_due`] finds it has passed.
     /// False: the lease was lost before.
+    ///
+    /// Repeated: the lease is gone, so the answer is false and a task that was parked stays parked as it was.
     async fn release_tasks(
         &self,
-        leases: Vec<TaskLease>,
+        releases: Vec<TaskRelease>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<bool>>;
 }

@@ -14,8 +14,8 @@ use uuid::Uuid;
 use super::model::{
     ClaimTasks, ClaimedTask, DeadLetterDecision, DecisionOutcome, FinishOutcome, LeaseExtension,
     LeaseState, NewSignal, NewTask, Next, ReapLeases, Rejection, SendOutcome, SendRejection,
-    SendSignal, StartOutcome, StartRun, TaskFilter, TaskLease, TaskOutcome, TaskRecord, TaskResult,
-    TaskStatus, TurnCommit, TurnOutcome, WorkflowStatus,
+    SendSignal, StartOutcome, StartRun, TaskFilter, TaskLease, TaskOutcome, TaskRecord,
+    TaskRelease, TaskResult, TaskStatus, TurnCommit, TurnOutcome, WorkflowStatus,
 };
 use super::model::{Page, after};
 use super::{StoreError, StoreResult, WorkflowEventStore};
@@ -257,7 +257,10 @@ pub trait SeedOperations: WorkflowEventStore {
 
     /// Gives a task back unrun.
     async fn release_task(&self, lease: &TaskLease) -> StoreResult<()> {
-        if single(self.release_tasks(vec![lease.clone()], None).await?) {
+        if single(
+            self.release_tasks(vec![TaskRelease::now(lease.clone())], None)
+                .await?,
+        ) {
             Ok(())
         } else {
             Err(StoreError::LeaseLost(lease.task_id))

@@ -78,7 +78,7 @@ pub trait WorkflowEventStore: WorkerPort {
     // ---- what becomes due ---------------------------------------------------------------------
 
     /// Handles what is due, shard by shard: first runs past a deadline (failed with `ExecutionTimeout` or `RunTimeout`, the way
-    /// [`Self::terminate_runs`] ends them), then timers (`timer.fired` facts), then tasks: delayed ones may be claimed; a clock that ran out is a
+    /// [`Self::terminate_runs`] ends them), then timers (`timer.fired` facts), then tasks: delayed and parked ones may be claimed; a clock that ran out is a
     /// failed attempt, retried by the policy (start-to-close, heartbeat), or the end of the activity
     /// (`activity.timed_out` fact and a dead letter; policy `Park` holds here too). Each kind in order of its instant, then id.
     ///

@@ -52,6 +52,7 @@ impl World {
         let heartbeat = Some(json("\"zombie\""));
         assert_eq!(self.extend(lease, heartbeat).await, LeaseState::Lost);
         assert!(!self.release(lease).await);
+        assert!(!self.park(lease, LEASE).await);
         let run = self.run(lease.run_id).await;
         if !run.status.is_terminal() {
             let mut turn = self.turn(lease.run_id).await;

@@ -49,6 +49,7 @@ mod ordering;
 mod outbox;
 mod outputs;
 mod ownership;
+mod parking;
 mod payloads;
 mod rejections;
 mod resets;
@@ -88,6 +89,7 @@ pub fn all() -> Vec<Claim> {
         outbox::CLAIMS,
         outputs::CLAIMS,
         ownership::CLAIMS,
+        parking::CLAIMS,
         payloads::CLAIMS,
         rejections::CLAIMS,
         resets::CLAIMS,

@@ -161,8 +161,8 @@ async fn the_pick_up_clock_begins_anew_when_a_task_is_given_back(w: &World) {
     w.start_with_tasks(vec![queued]).await;
     w.advance(SECOND * 20);
     let claimed = w.claim_one().await;
-    let released = w.store.release_tasks(vec![claimed.lease], w.now()).await;
-    assert!(one(released));
+    let released = w.release(&claimed.lease).await;
+    assert!(released);
     w.advance(SECOND * 29);
     assert_eq!(w.fire_due().await.tasks_timed_out, 0);
     w.advance(SECOND);

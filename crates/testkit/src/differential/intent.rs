@@ -37,8 +37,8 @@ pub(crate) enum Intent {
     Finish(Vec<FinishIntent>),
     /// Extensions of leases.
     Extend(Vec<ExtendIntent>),
-    /// Leases given back.
-    Release(Vec<LeaseRef>),
+    /// Leases given back, and for how long the tasks are parked.
+    Release(Vec<(LeaseRef, Option<Duration>)>),
     /// A run that a build cannot turn; `ahead` is added to its sequence number.
     Block {
         run: Uuid,

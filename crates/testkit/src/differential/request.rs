@@ -9,7 +9,7 @@ use everruns_durable::persistence::model::{
     FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskLease, TaskRecord,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
     WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -71,7 +71,7 @@ requests! {
     ClaimTasks { claim: ClaimTasks } -> Vec<ClaimedTask> = "claim_tasks" |s, now| s.claim_tasks(ClaimTasks { now, ..claim });
     FinishTasks { results: Vec<TaskResult> } -> Vec<FinishOutcome> = "finish_tasks" |s, now| s.finish_tasks(results, now);
     ExtendLeases { extensions: Vec<LeaseExtension> } -> Vec<LeaseState> = "extend_leases" |s, now| s.extend_leases(extensions, now);
-    ReleaseTasks { leases: Vec<TaskLease> } -> Vec<bool> = "release_tasks" |s, now| s.release_tasks(leases, now);
+    ReleaseTasks { releases: Vec<TaskRelease> } -> Vec<bool> = "release_tasks" |s, now| s.release_tasks(releases, now);
     // ---- starts, signals, updates
     StartRuns { starts: Vec<StartRun> } -> Vec<StartOutcome> = "start_runs" |s, now| s.start_runs(starts, now);
     SendSignals { signals: Vec<SendSignal> } -> Vec<SendOutcome> = "send_signals" |s, now| s.send_signals(signals, now);

@@ -6,8 +6,8 @@ use durable_core::{Timestamp, WorkflowEvent};
 use everruns_durable::persistence::WorkflowEventStore;
 use everruns_durable::persistence::model::{
     BlockRun, BreakerRecord, ClaimedTurn, Fact, FinishedTask, LeaseExtension, NewSignal, Next,
-    OutboxReport, ScheduleFire, SendSignal, TaskLease, TaskPlace, TaskResult, TurnCommit,
-    TurnOutcome, after,
+    OutboxReport, ScheduleFire, SendSignal, TaskLease, TaskPlace, TaskRelease, TaskResult,
+    TurnCommit, TurnOutcome, after,
 };
 use uuid::Uuid;
 
@@ -133,8 +133,14 @@ impl Session {
                     })
                     .collect(),
             },
-            Intent::Release(leases) => Request::ReleaseTasks {
-                leases: leases.into_iter().map(|lease| self.lease(lease)).collect(),
+            Intent::Release(items) => Request::ReleaseTasks {
+                releases: items
+                    .into_iter()
+                    .map(|(lease, park)| TaskRelease {
+                        lease: self.lease(lease),
+                        park,
+                    })
+                    .collect(),
             },
             Intent::Block { run, ahead, build } => block(first, run, ahead, build).await,
             Intent::Decide { task, decision } => {

@@ -12,7 +12,7 @@ use everruns_durable::persistence::model::{
     FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskLease, TaskRecord,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
     WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -222,7 +222,7 @@ unreliable! { WorkerPort {
     fn claim_tasks(claim: ClaimTasks) -> Vec<ClaimedTask>;
     fn finish_tasks(results: Vec<TaskResult>, now: Option<Timestamp>) -> Vec<FinishOutcome>;
     fn extend_leases(extensions: Vec<LeaseExtension>, now: Option<Timestamp>) -> Vec<LeaseState>;
-    fn release_tasks(leases: Vec<TaskLease>, now: Option<Timestamp>) -> Vec<bool>;
+    fn release_tasks(releases: Vec<TaskRelease>, now: Option<Timestamp>) -> Vec<bool>;
 }}
 
 unreliable! { WorkflowEventStore {

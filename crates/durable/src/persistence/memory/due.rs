@@ -14,7 +14,7 @@ use crate::persistence::model::{FinishOutcome, FireDue, Fired, TaskRecord, TaskS
 
 /// Which of a task's clocks ran out.
 enum Ran {
-    /// A delay: the task may be claimed.
+    /// A delay or the time it was parked for: the task may be claimed.
     Delay,
     /// The task is over.
     Out(TimeoutType),
@@ -112,7 +112,7 @@ fn which_clock(task: &TaskRecord, now: Timestamp) -> Option<Ran> {
         return Some(Ran::Out(TimeoutType::ScheduleToClose));
     }
     match task.status {
-        TaskStatus::Delayed => Some(Ran::Delay),
+        TaskStatus::Delayed | TaskStatus::Parked => Some(Ran::Delay),
         TaskStatus::Pending => Some(Ran::Out(TimeoutType::ScheduleToStart)),
         TaskStatus::Claimed => {
             let started = task.claimed_at.unwrap_or(task.visible_at);
@@ -123,6 +123,6 @@ fn which_clock(task: &TaskRecord, now: Timestamp) -> Option<Ran> {
                 TimeoutType::Heartbeat
             }))
         }
-        TaskStatus::InLine | TaskStatus::Parked | TaskStatus::Dead => None,
+        TaskStatus::InLine | TaskStatus::Dead => None,
     }
 }

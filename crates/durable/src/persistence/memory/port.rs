@@ -11,7 +11,7 @@ use super::state::{RunState, State};
 use crate::persistence::limits::check_batch;
 use crate::persistence::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
-    LeaseExtension, LeaseState, TaskLease, TaskResult, TurnCommit, TurnOutcome,
+    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome,
 };
 use crate::persistence::{StoreResult, WorkerPort, check};
 
@@ -109,12 +109,12 @@ impl WorkerPort for MemoryStore {
 
     async fn release_tasks(
         &self,
-        leases: Vec<TaskLease>,
+        releases: Vec<TaskRelease>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<bool>> {
-        check_batch("the number of leases", leases.len())?;
-        Ok(self.write_each(leases, now, |state, lease, now| {
-            state.release_task(&lease, now)
+        check::releases(&releases)?;
+        Ok(self.write_each(releases, now, |state, release, now| {
+            state.release_task(&release, now)
         }))
     }
 }

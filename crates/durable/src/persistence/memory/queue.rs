@@ -10,7 +10,8 @@ use super::index::Place;
 use super::state::State;
 use crate::persistence::model::after;
 use crate::persistence::model::{
-    ClaimTasks, ClaimedTask, LeaseRequest, NewTask, TaskLease, TaskRecord, TaskStatus, TurnCommit,
+    ClaimTasks, ClaimedTask, LeaseRequest, NewTask, TaskLease, TaskRecord, TaskRelease, TaskStatus,
+    TurnCommit,
 };
 use crate::persistence::{Bug, planted};
 
@@ -93,13 +94,18 @@ impl State {
         places
     }
 
-    /// Gives a task back unrun; false: the lease was lost.
-    pub(super) fn release_task(&mut self, lease: &TaskLease, now: Timestamp) -> bool {
+    /// Gives a task back unrun, at once or for later; false: the lease was lost.
+    pub(super) fn release_task(&mut self, release: &TaskRelease, now: Timestamp) -> bool {
+        let lease = &release.lease;
         let holds = self.leased(lease).is_some();
         if holds {
             self.edit_task(lease.run_id, lease.task_id, |task| {
                 take_back(task, now);
                 task.deliveries = task.deliveries.saturating_sub(1);
+                if let Some(time) = release.park {
+                    task.status = TaskStatus::Parked;
+                    task.visible_at = after(now, time);
+                }
                 if planted(Bug::ReleaseBurnsAttempt) {
                     task.attempt += 1;
                 }

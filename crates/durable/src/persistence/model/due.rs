@@ -37,7 +37,7 @@ pub struct FireDue {
 pub struct Fired {
     /// Timers that fired; their facts wait in the inboxes.
     pub timers: usize,
-    /// Delayed tasks that may be claimed now.
+    /// Delayed and parked tasks that may be claimed now.
     pub tasks_ready: usize,
     /// Tasks of which a clock ran out.
     pub tasks_timed_out: usize,

@@ -32,7 +32,7 @@ pub enum TaskStatus {
     InLine,
     /// Waits for its time (a retry, a delay).
     Delayed,
-    /// Held back by an open breaker or a limiter.
+    /// Given back for a time: a breaker is open, or a limiter says no. It keeps its place in the line.
     Parked,
     /// Leased to a worker.
     Claimed,
@@ -124,7 +124,7 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// The next instant at which one of the activity's clocks runs out, or a delayed task may be claimed.
+    /// The next instant at which one of the activity's clocks runs out, or a delayed or parked task may be claimed.
     ///
     /// Which clocks run depends on where the task stands: schedule-to-start only while it may be
     /// claimed (X21), start-to-close and heartbeat only while it is leased.
@@ -136,8 +136,8 @@ impl TaskRecord {
                 self.visible_at,
                 self.options.schedule_to_start_timeout,
             )),
-            TaskStatus::Delayed => Some(self.visible_at),
-            TaskStatus::InLine | TaskStatus::Parked => None,
+            TaskStatus::Delayed | TaskStatus::Parked => Some(self.visible_at),
+            TaskStatus::InLine => None,
             TaskStatus::Claimed => {
                 let started = self.claimed_at.unwrap_or(self.visible_at);
                 let close = after(started, self.options.start_to_close_timeout);
@@ -312,6 +312,32 @@ pub enum LeaseState {
     },
     /// It is void: the task passed on, was cancelled, or its run ended. Stop the activity.
     Lost,
+}
+
+/// A task to give back unrun: neither attempt nor delivery counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRelease {
+    /// The right to give it back.
+    pub lease: TaskLease,
+    /// Absent: it may be claimed at once. Otherwise it is parked for so long (a breaker is open, a limiter says no).
+    pub park: Option<Duration>,
+}
+
+impl TaskRelease {
+    /// It may be claimed at once.
+    #[must_use]
+    pub const fn now(lease: TaskLease) -> Self {
+        Self { lease, park: None }
+    }
+
+    /// It may not be claimed before so much time has passed.
+    #[must_use]
+    pub const fn parked(lease: TaskLease, time: Duration) -> Self {
+        Self {
+            lease,
+            park: Some(time),
+        }
+    }
 }
 
 /// Which expired leases to take back.

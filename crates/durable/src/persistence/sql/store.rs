@@ -28,7 +28,7 @@ use crate::persistence::model::{
     FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskLease, TaskRecord,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
     WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
@@ -230,15 +230,15 @@ impl<D: Database> WorkerPort for SqlStore<D> {
 
     async fn release_tasks(
         &self,
-        leases: Vec<TaskLease>,
+        releases: Vec<TaskRelease>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<bool>> {
-        limits::check_batch("the number of leases", leases.len())?;
-        if leases.is_empty() {
+        check::releases(&releases)?;
+        if releases.is_empty() {
             return Ok(Vec::new());
         }
         self.database
-            .write(Concern::Results, ReleaseTasks { leases, now })
+            .write(Concern::Results, ReleaseTasks { releases, now })
             .await
     }
 }

@@ -50,7 +50,10 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
         &["recorded", "retrying", "parked", "lease lost", "refused"],
     ),
     ("extend_leases", &["extended", "lost", "refused"]),
-    ("release_tasks", CHANGED),
+    (
+        "release_tasks",
+        &["given back", "parked", "lost", "refused"],
+    ),
     (
         "start_runs",
         &[
@@ -168,7 +171,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ),
     (
         "state of tasks",
-        &["pending", "in_line", "delayed", "claimed", "dead"],
+        &["pending", "in_line", "delayed", "parked", "claimed", "dead"],
     ),
     (
         "facts that wait",

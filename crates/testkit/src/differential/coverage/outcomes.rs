@@ -3,7 +3,8 @@
 use everruns_durable::persistence::model::{
     Committed, DeadLetterDecision, DecisionOutcome, FinishOutcome, Fired, LeaseState, Next,
     ReapedTask, Rejection, Relayed, ScheduleOutcome, SendOutcome, SendRejection, StartOutcome,
-    StartRejection, StartRun, TaskPlace, TerminateOutcome, TurnCommit, TurnOutcome, WorkerStatus,
+    StartRejection, StartRun, TaskPlace, TaskRelease, TerminateOutcome, TurnCommit, TurnOutcome,
+    WorkerStatus,
 };
 
 use super::super::request::{Answer, Request};
@@ -28,9 +29,16 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
                 .collect(),
             _ => Vec::new(),
         },
-        A::BlockRuns(rows) | A::RenewRuns(rows) | A::ReleaseTasks(rows) | A::FinishOutbox(rows) => {
+        A::BlockRuns(rows) | A::RenewRuns(rows) | A::FinishOutbox(rows) => {
             rows.iter().copied().map(changed).collect()
         }
+        A::ReleaseTasks(rows) => match request {
+            Request::ReleaseTasks { releases } => {
+                let pairs = releases.iter().zip(rows);
+                pairs.map(|(r, done)| release(r, *done)).collect()
+            }
+            _ => Vec::new(),
+        },
         A::ClaimTasks(rows) => list(rows),
         A::FinishTasks(rows) => rows.iter().map(finish).collect(),
         A::ExtendLeases(rows) => rows.iter().map(lease).collect(),
@@ -144,6 +152,14 @@ const fn finish(outcome: &FinishOutcome) -> &'static str {
         FinishOutcome::Retrying { .. } => "retrying",
         FinishOutcome::Parked => "parked",
         FinishOutcome::LeaseLost => "lease lost",
+    }
+}
+
+const fn release(release: &TaskRelease, done: bool) -> &'static str {
+    match (done, release.park) {
+        (false, _) => "lost",
+        (true, None) => "given back",
+        (true, Some(_)) => "parked",
     }
 }
 

@@ -1,5 +1,7 @@
 //! Claims, results, leases, and what becomes due.
 
+use std::time::Duration;
+
 use everruns_durable::persistence::limits::DELIVERIES_MAX;
 use everruns_durable::persistence::model::{
     ClaimTasks, ClaimTurns, FireDue, HostedType, ReapLeases, RelayMessages, TaskOutcome,
@@ -101,7 +103,23 @@ impl Generator {
     }
 
     pub(super) fn release_tasks(&mut self, session: &Session) -> Intent {
-        Intent::Release(self.several(|g| g.last_use(session, |_, kind| kind != CRASHING)))
+        Intent::Release(self.several(|g| {
+            let lease = g.last_use(session, |_, kind| kind != CRASHING);
+            (lease, g.parking())
+        }))
+    }
+
+    /// For how long a task is parked, if it is.
+    fn parking(&mut self) -> Option<Duration> {
+        match self.random.below(40) {
+            0..14 => None,
+            14..18 => Some(Duration::ZERO),
+            18..24 => Some(ms(1)),
+            24..31 => Some(ms(200)),
+            31..36 => Some(ms(5_000)),
+            36..39 => Some(Duration::from_nanos(1_234_567)),
+            _ => Some(Duration::MAX),
+        }
     }
 
     /// Blocks, renewals and releases of runs.

@@ -162,7 +162,7 @@ impl Work {
             return Clock::TimedOut(self.fail_for_good(task, why));
         }
         match task.status {
-            TaskStatus::Delayed => {
+            TaskStatus::Delayed | TaskStatus::Parked => {
                 let ready = TaskRecord {
                     status: TaskStatus::Pending,
                     visible_at: now,
@@ -185,7 +185,7 @@ impl Work {
                 };
                 Clock::TimedOut(self.fail_attempt(task, Finality::TimedOut(clock), jitter))
             }
-            TaskStatus::InLine | TaskStatus::Parked | TaskStatus::Dead => Clock::NotDue,
+            TaskStatus::InLine | TaskStatus::Dead => Clock::NotDue,
         }
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::persistence::limits::DELIVERIES_MAX;
 use crate::persistence::model::{
-    LeaseExtension, LeaseState, ReapedTask, TaskLease, TaskRecord, TaskStatus, after,
+    LeaseExtension, LeaseState, ReapedTask, TaskLease, TaskRecord, TaskRelease, TaskStatus, after,
 };
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::tasks::{Finality, clear_claim, deliveries_exhausted};
@@ -41,10 +41,10 @@ impl Intent for ExtendLeases {
     }
 }
 
-/// Gives tasks back unrun.
+/// Gives tasks back unrun, at once or for later.
 #[derive(Debug)]
 pub(crate) struct ReleaseTasks {
-    pub(crate) leases: Vec<TaskLease>,
+    pub(crate) releases: Vec<TaskRelease>,
     pub(crate) now: Option<Timestamp>,
 }
 
@@ -56,12 +56,14 @@ impl Intent for ReleaseTasks {
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        let loaded = tx.load(leased(self.leases.iter())).await?;
+        let loaded = tx
+            .load(leased(self.releases.iter().map(|r| &r.lease)))
+            .await?;
         let mut work = Work::new(tx.now().await?, loaded);
         let released = self
-            .leases
+            .releases
             .iter()
-            .map(|lease| work.release(lease))
+            .map(|release| work.release(release))
             .collect();
         Ok((released, work.finish()))
     }
@@ -137,22 +139,32 @@ impl Work {
         LeaseState::Extended { expires_at }
     }
 
-    fn release(&mut self, lease: &TaskLease) -> bool {
-        let Some(mut task) = self.leased_task(lease) else {
+    fn release(&mut self, release: &TaskRelease) -> bool {
+        let Some(mut task) = self.leased_task(&release.lease) else {
             return false;
         };
         task.deliveries = task.deliveries.saturating_sub(1);
         let burnt = u32::from(!planted(Bug::ReleaseBurnsAttempt));
-        self.give_back(task, burnt);
+        let (status, visible_at) = match release.park {
+            None => (TaskStatus::Pending, self.now),
+            Some(time) => (TaskStatus::Parked, after(self.now, time)),
+        };
+        self.give_back(task, burnt, status, visible_at);
         true
     }
 
-    /// The task may be claimed again, and so many attempts do not count.
-    fn give_back(&mut self, mut task: TaskRecord, attempts: u32) {
+    /// The task is nobody's any more, and so many attempts do not count.
+    fn give_back(
+        &mut self,
+        mut task: TaskRecord,
+        attempts: u32,
+        status: TaskStatus,
+        visible_at: Timestamp,
+    ) {
         clear_claim(&mut task);
         task.attempt = task.attempt.saturating_sub(attempts);
-        task.status = TaskStatus::Pending;
-        task.visible_at = self.now;
+        task.status = status;
+        task.visible_at = visible_at;
         self.update_task(task);
     }
 
@@ -169,7 +181,7 @@ impl Work {
             let why = Finality::Failed(deliveries_exhausted(task.deliveries));
             self.fail_for_good(task, why);
         } else {
-            self.give_back(task, 1);
+            self.give_back(task, 1, TaskStatus::Pending, self.now);
         }
         Some(ReapedTask {
             run_id,
