@@ -1,0 +1,93 @@
+//! What the engine must do on every store, with its programs kept and with every turn replayed.
+//!
+//! A claim is an async function over an [`Arena`]; it panics when the engine breaks it. The arena's store is audited afterwards.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use everruns_durable::Engine;
+use everruns_durable::engine::EngineBuilder;
+use everruns_durable::persistence::WorkflowEventStore;
+
+mod activities;
+mod cancelling;
+mod children;
+mod faults;
+mod scripted;
+mod signals;
+mod stopping;
+mod timers;
+mod turns;
+
+pub use scripted::{Effects, Script, Scripted, Step, scripted_activities};
+
+/// Where a claim runs engines.
+pub struct Arena {
+    /// The store they share.
+    pub store: Arc<dyn WorkflowEventStore>,
+    /// Whether every turn replays.
+    pub always_replay: bool,
+}
+
+impl Arena {
+    /// An engine with the scripted workflow and its activities, not started; timings are short so that nothing waits for long.
+    pub fn engine(&self, effects: &Effects) -> EngineBuilder {
+        let builder = Engine::on(Arc::clone(&self.store))
+            .workflow::<Scripted>()
+            .always_replay(self.always_replay)
+            .configure(|settings| {
+                settings.worker.lease = Duration::from_secs(2);
+                settings.worker.lease_renewal = Duration::from_millis(500);
+                settings.turns.owner_lease = Duration::from_secs(2);
+                settings.chores.fallback_poll = Duration::from_millis(500);
+                settings.chores.reap_interval = Duration::from_millis(250);
+                settings.shutdown_grace = Duration::from_secs(10);
+            });
+        scripted_activities(builder, effects)
+    }
+}
+
+/// The body of a claim.
+pub type Body = for<'a> fn(&'a Arena) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A named claim.
+#[derive(Clone, Copy)]
+pub struct Claim {
+    /// Subject, which is the file it is in.
+    pub subject: &'static str,
+    /// What is claimed.
+    pub name: &'static str,
+    /// The test.
+    pub body: Body,
+}
+
+/// Lists the claims of a file: `claims! { "subject": first_claim, second_claim }`.
+macro_rules! claims {
+    ($subject:literal: $($name:ident),+ $(,)?) => {
+        /// The claims of this subject.
+        pub(super) const CLAIMS: &[$crate::engine_suite::Claim] = &[$($crate::engine_suite::Claim {
+            subject: $subject,
+            name: stringify!($name),
+            body: |arena| Box::pin($name(arena)),
+        }),+];
+    };
+}
+pub(crate) use claims;
+
+/// Every claim.
+#[must_use]
+pub fn all() -> Vec<Claim> {
+    [
+        activities::CLAIMS,
+        cancelling::CLAIMS,
+        children::CLAIMS,
+        faults::CLAIMS,
+        signals::CLAIMS,
+        stopping::CLAIMS,
+        timers::CLAIMS,
+        turns::CLAIMS,
+    ]
+    .concat()
+}
