@@ -3,15 +3,19 @@
 mod rule;
 
 use durable_core::{
-    Fact, HistoryProblem, HistoryState, NumberedEvent, ReplayMode, Turn, WorkflowError,
-    WorkflowEvent as E, error_types, replay,
+    Fact, HistoryProblem, HistoryState, NumberedEvent, Payload, ReplayMode, Turn,
+    WorkflowAction as A, WorkflowError, WorkflowEvent as E, error_types, replay,
 };
-use rule::{Rule, complete, identity, live, names, signal, start, timer};
+use rule::{Rule, identity, live, names, signal, start, timer};
 
 /// A program that reacts to every signal.
-fn reacts(fact: &Fact) -> Vec<durable_core::WorkflowAction> {
+fn reacts(fact: &Fact) -> Vec<A> {
     match fact {
-        Fact::SignalReceived { signal } if signal.signal_type == "stop" => vec![complete()],
+        Fact::SignalReceived { signal } if signal.signal_type == "stop" => {
+            vec![A::CompleteWorkflow {
+                result: Payload::null(),
+            }]
+        }
         Fact::SignalReceived { signal } => vec![timer(&signal.signal_type)],
         _ => vec![timer("start")],
     }

@@ -5,6 +5,7 @@ mod error;
 mod ledger;
 mod open_items;
 mod state;
+mod stopping;
 
 pub use effective::{EffectiveHistory, effective_history};
 pub use error::{HistoryError, HistoryProblem, Subject};

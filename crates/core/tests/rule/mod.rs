@@ -69,9 +69,3 @@ pub(crate) fn timer(id: &str) -> A {
         duration: Duration::from_secs(1),
     }
 }
-
-pub(crate) fn complete() -> A {
-    A::CompleteWorkflow {
-        result: Payload::null(),
-    }
-}
