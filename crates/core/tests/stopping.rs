@@ -7,7 +7,11 @@ use durable_core::{
     Turn, WorkflowAction as A, WorkflowError, WorkflowEvent as E, error_types, replay,
     signal_types,
 };
-use rule::{Rule, identity, live, names, signal, start, timer};
+use rule::{identity, live, program, signal, start, timer};
+
+fn names(events: &[NumberedEvent]) -> Vec<&str> {
+    events.iter().map(|(_, event)| event.event_type()).collect()
+}
 
 fn work(id: &str) -> A {
     A::schedule_activity(id, "work", Payload::null())
@@ -63,7 +67,7 @@ fn idle(_: &Fact) -> Vec<A> {
 
 /// Takes each list of facts as one turn that is settled, and replays what came of it.
 fn settled(rule: fn(&Fact) -> Vec<A>, turns: &[&[Fact]]) -> (Vec<NumberedEvent>, Option<String>) {
-    let mut run = ProgramState::new(identity(), Rule::new(rule));
+    let mut run = ProgramState::new(identity(), program(rule));
     let mut events = Vec::new();
     for facts in turns {
         let mut turn = Turn::default();
@@ -75,7 +79,7 @@ fn settled(rule: fn(&Fact) -> Vec<A>, turns: &[&[Fact]]) -> (Vec<NumberedEvent>,
     }
     let replayed = replay(
         identity(),
-        Rule::new(rule),
+        program(rule),
         events.clone(),
         ReplayMode::Strict,
     );
@@ -242,7 +246,7 @@ fn next_iteration_begins_without_the_request() {
         iteration: 1,
         ..run.identity()
     };
-    let mut run = ProgramState::after(next, Rule::new(again), run.history().clone());
+    let mut run = ProgramState::after(next, program(again), run.history().clone());
     run.take(&start(), &mut turn).unwrap();
     run.settle(&mut turn).unwrap();
     assert!(run.history().is_running());
@@ -256,12 +260,7 @@ fn cancelled_run_whose_code_asks_for_more_than_is_on_record_is_a_divergence() {
         Fact::SignalReceived { .. } => vec![work("clean-up")],
         _ => vec![],
     };
-    let found = replay(
-        identity(),
-        Rule::new(wants_more),
-        events,
-        ReplayMode::Normal,
-    );
+    let found = replay(identity(), program(wants_more), events, ReplayMode::Normal);
     let ReplayError::Determinism(error) = found.unwrap_err() else {
         panic!("another error");
     };
@@ -282,7 +281,7 @@ fn run_ended_from_outside_behind_a_reset_that_cut_a_step_replays() {
         unread: true,
     };
     let error = WorkflowError::new(error_types::WORKFLOW_TERMINATED, "by an operator");
-    let mut replayer = Replayer::new(identity(), Rule::new(two), ReplayMode::Strict);
+    let mut replayer = Replayer::new(identity(), program(two), ReplayMode::Strict);
     for (number, event) in &turn.events[..2] {
         replayer.push(*number, event.clone()).unwrap();
     }

@@ -2,6 +2,7 @@
 
 mod effective;
 mod error;
+mod late;
 mod ledger;
 mod open_items;
 mod state;

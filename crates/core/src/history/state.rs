@@ -6,6 +6,7 @@ use super::error::{HistoryError, HistoryProblem};
 use super::open_items::{OpenItems, PendingActivity};
 use super::stopping::{SHUTDOWN_REASON, Stopping, cancel_reason};
 use crate::event::WorkflowEvent;
+use crate::fact::Fact;
 use crate::request::may_be_imposed;
 use crate::signal::{WorkflowSignal, signal_types};
 
@@ -245,6 +246,16 @@ impl HistoryState {
     #[must_use]
     pub const fn signals_received(&self) -> u64 {
         self.signals_received
+    }
+
+    /// Whether the fact cannot follow any more, since what it belongs to is over: an activity that ended or was given up, a timer,
+    /// a child, a human task, or an update that was taken before. Such a fact is passed over; a signal is never late.
+    ///
+    /// A fact about something that was never asked for is not late but an error, as is every other that cannot follow.
+    /// What a child reports under another run id than the one it was started as is late: a reset replaced that run.
+    #[must_use]
+    pub fn is_late(&self, fact: &Fact) -> bool {
+        self.open.is_late(fact)
     }
 
     /// Activities that have not ended, by id.
