@@ -91,8 +91,8 @@ impl Request {
     }
 }
 
-/// Whether the engine may have written the event without the program asking: a run that was
-/// cancelled before its first turn, terminated, or out of time.
+/// Whether the event may have been written without the program asking: a run that has met a request to
+/// stop, was terminated, or is out of time.
 pub(crate) fn may_be_imposed(event: &WorkflowEvent) -> bool {
     match event {
         WorkflowEvent::WorkflowCancelled { .. } => true,

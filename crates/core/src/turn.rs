@@ -142,6 +142,18 @@ impl ProgramState {
         Ok(())
     }
 
+    /// Ends the run as cancelled if it was asked to stop and has met that ([`HistoryState::stop_reason`]).
+    /// Called once, after the last fact of a turn, so that the program has answered all of them.
+    ///
+    /// # Errors
+    /// [`HistoryError`] when the end cannot follow.
+    pub fn settle(&mut self, turn: &mut Turn) -> Result<(), HistoryError> {
+        let Some(reason) = self.history.stop_reason().map(str::to_owned) else {
+            return Ok(());
+        };
+        self.record(WorkflowEvent::WorkflowCancelled { reason }, turn)
+    }
+
     /// Turns actions into events.
     pub(crate) fn decide(
         &mut self,

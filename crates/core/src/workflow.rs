@@ -15,8 +15,9 @@ use crate::signal::WorkflowSignal;
 /// history, and must give the same answers.
 ///
 /// A request to stop arrives through [`Workflow::on_signal`] with the type
-/// [`signal_types::CANCEL`](crate::signal_types::CANCEL). It is cooperative: the workflow may clean up first, and ends
-/// with [`WorkflowAction::CancelWorkflow`] when it is done.
+/// [`signal_types::CANCEL`](crate::signal_types::CANCEL). It is cooperative: the workflow may clean up first, and is
+/// cancelled when nothing it asked for is outstanding, or with [`WorkflowAction::CancelWorkflow`] at once. After
+/// [`signal_types::SHUTDOWN`](crate::signal_types::SHUTDOWN) it is cancelled when the activities in flight have ended.
 ///
 /// ```
 /// use durable_core::{ActivityError, Payload, Workflow, WorkflowAction, WorkflowError, WorkflowSignal};

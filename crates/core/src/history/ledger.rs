@@ -70,6 +70,15 @@ impl<T> Ledger<T> {
         Ok(entry.expect("found open a line above"))
     }
 
+    /// Whether the id was ever used.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.entries.contains_key(id)
+    }
+
+    pub(super) fn is_over(&self, id: &str) -> bool {
+        matches!(self.entries.get(id), Some(None))
+    }
+
     pub(super) fn iter_open(&self) -> impl Iterator<Item = (&str, &T)> {
         self.entries
             .iter()

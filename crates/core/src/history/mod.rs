@@ -2,9 +2,11 @@
 
 mod effective;
 mod error;
+mod late;
 mod ledger;
 mod open_items;
 mod state;
+mod stopping;
 
 pub use effective::{EffectiveHistory, effective_history};
 pub use error::{HistoryError, HistoryProblem, Subject};

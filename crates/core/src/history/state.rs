@@ -4,8 +4,11 @@ use uuid::Uuid;
 
 use super::error::{HistoryError, HistoryProblem};
 use super::open_items::{OpenItems, PendingActivity};
+use super::stopping::{SHUTDOWN_REASON, Stopping, cancel_reason};
 use crate::event::WorkflowEvent;
+use crate::fact::Fact;
 use crate::request::may_be_imposed;
+use crate::signal::{WorkflowSignal, signal_types};
 
 /// What a run's history has come to: what is open, what is over, and which event may follow.
 ///
@@ -36,7 +39,7 @@ pub struct HistoryState {
     phase: Phase,
     open: OpenItems,
     signals_received: u64,
-    cancel_requested: Option<String>,
+    stopping: Stopping,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +68,7 @@ impl HistoryState {
             phase: Phase::NotStarted,
             open: OpenItems::default(),
             signals_received: 0,
-            cancel_requested: None,
+            stopping: Stopping::default(),
         }
     }
 
@@ -130,14 +133,27 @@ impl HistoryState {
             E::WorkflowReset {
                 to_sequence, epoch, ..
             } => self.reset(*to_sequence, *epoch)?,
-            E::SignalReceived { unread, .. } => self.signals_received += u64::from(!unread),
+            E::SignalReceived { unread: true, .. } => {}
+            E::SignalReceived { signal, .. } => self.receive(signal),
             E::CancellationRequested { reason } => {
-                self.cancel_requested.get_or_insert_with(|| reason.clone());
+                self.stopping.cancel(|| reason.clone());
             }
             E::VersionMarked { .. } | E::SearchAttributesUpserted { .. } => {}
             other => self.open.transition(other)?,
         }
         Ok(())
+    }
+
+    fn receive(&mut self, signal: &WorkflowSignal) {
+        self.signals_received += 1;
+        match signal.signal_type.as_str() {
+            signal_types::CANCEL => self.stopping.cancel(|| cancel_reason(&signal.payload)),
+            signal_types::SHUTDOWN => {
+                let in_flight = self.open.activities.iter_open().map(|(id, _)| id);
+                self.stopping.shut_down(in_flight);
+            }
+            _ => {}
+        }
     }
 
     fn continue_as_new(&mut self, iteration: u32) -> Result<(), HistoryProblem> {
@@ -194,16 +210,52 @@ impl HistoryState {
         }
     }
 
-    /// Why the run was first asked to stop, if it was.
+    /// Why the run was first asked to cancel, if it was: by a request or by the signal of that name.
     #[must_use]
     pub fn cancel_requested(&self) -> Option<&str> {
-        self.cancel_requested.as_deref()
+        self.stopping.cancel_requested()
+    }
+
+    /// Whether an activity, a timer, a child or a human task is still to bring something.
+    #[must_use]
+    pub fn has_outstanding(&self) -> bool {
+        self.pending_activities().next().is_some()
+            || self.pending_timers().next().is_some()
+            || self.pending_children().next().is_some()
+            || self.open_human_tasks().next().is_some()
+    }
+
+    /// Why the run has to end now, though its program has not ended it.
+    ///
+    /// After a shutdown: as soon as the activities that were in flight then have ended, whatever was asked for since.
+    /// After a cancel: as soon as nothing is outstanding, so that a program may clean up first.
+    #[must_use]
+    pub fn stop_reason(&self) -> Option<&str> {
+        if !self.is_running() {
+            return None;
+        }
+        if let Some(in_flight) = self.stopping.shutdown_waits_for()
+            && !in_flight.iter().any(|id| self.has_pending_activity(id))
+        {
+            return Some(SHUTDOWN_REASON);
+        }
+        self.cancel_requested().filter(|_| !self.has_outstanding())
     }
 
     /// Signals that the program was told in this iteration.
     #[must_use]
     pub const fn signals_received(&self) -> u64 {
         self.signals_received
+    }
+
+    /// Whether the fact cannot follow any more, since what it belongs to is over: an activity that ended or was given up, a timer,
+    /// a child, a human task, or an update that was taken before. Such a fact is passed over; a signal is never late.
+    ///
+    /// A fact about something that was never asked for is not late but an error, as is every other that cannot follow.
+    /// What a child reports under another run id than the one it was started as is late: a reset replaced that run.
+    #[must_use]
+    pub fn is_late(&self, fact: &Fact) -> bool {
+        self.open.is_late(fact)
     }
 
     /// Activities that have not ended, by id.

@@ -73,6 +73,28 @@ struct Unrecorded {
     may_be_new: bool,
 }
 
+/// How far the comparison of a step has come.
+#[derive(Default)]
+struct Progress {
+    /// Recorded actions that the program repeated.
+    matched: usize,
+    /// Whether a reset took back the rest of the step's record, and nothing was decided since.
+    cut: bool,
+}
+
+impl Progress {
+    /// Whether the run may have been ended before the step was decided, so that what the program asks for
+    /// was never on record. A request to stop is met only after a decision, unless the run had not begun.
+    fn may_be_undecided(&self, fact: &Fact, ending: &WorkflowEvent) -> bool {
+        match ending {
+            WorkflowEvent::WorkflowCancelled { .. } => {
+                self.matched == 0 && matches!(fact, Fact::Started { .. })
+            }
+            _ => self.matched == 0 || self.cut,
+        }
+    }
+}
+
 impl Replayer {
     /// Before the first event.
     #[must_use]
@@ -159,15 +181,18 @@ impl Replayer {
         };
         self.history.accept(step.sequence_num, &step.event)?;
         let mut actions = VecDeque::from(self.apply(&step)?);
-        let mut matched = 0_usize;
+        let mut progress = Progress::default();
         for (sequence_num, event) in &step.rest {
             if let Some(expected) = Request::of_event(event) {
                 let found = self.next_requested(*sequence_num, &mut actions)?;
                 if found.as_ref().and_then(Request::of_event).as_ref() == Some(&expected) {
                     self.compare_strictly(*sequence_num, event, found)?;
                     actions.pop_front();
-                    matched += 1;
-                } else if may_be_imposed(event) && (found.is_none() || matched == 0) {
+                    progress.matched += 1;
+                    progress.cut = false;
+                } else if may_be_imposed(event)
+                    && (found.is_none() || progress.may_be_undecided(&step.fact, event))
+                {
                     actions.clear();
                 } else {
                     let found = found.as_ref().and_then(Request::of_event);
@@ -175,18 +200,15 @@ impl Replayer {
                     return Err(error.into());
                 }
             }
+            progress.cut |= matches!(event, WorkflowEvent::WorkflowReset { .. });
             self.history.accept(*sequence_num, event)?;
         }
         let at = self.history.next_sequence();
         let first = self.next_requested(at, &mut actions)?;
-        let cut = matches!(
-            step.rest.last(),
-            Some((_, WorkflowEvent::WorkflowReset { .. }))
-        );
         Ok(Unrecorded {
             first: first.as_ref().and_then(Request::of_event),
             actions,
-            may_be_new: matched == 0 || cut,
+            may_be_new: progress.matched == 0 || progress.cut,
         })
     }
 

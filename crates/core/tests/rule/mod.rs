@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use durable_core::{
-    Fact, NumberedEvent, Payload, Program, ProgramError, ProgramState, RunIdentity, Timestamp,
-    Turn, TurnError, WorkflowAction as A, WorkflowSignal,
+    Fact, Payload, Program, ProgramError, ProgramState, RunIdentity, Timestamp, Turn, TurnError,
+    WorkflowAction as A, WorkflowSignal,
 };
 use uuid::Uuid;
 
 /// Answers each fact by itself, whatever came before.
-pub(crate) struct Rule(fn(&Fact) -> Vec<A>);
+struct Rule(fn(&Fact) -> Vec<A>);
 
-impl Rule {
-    pub(crate) fn new(rule: fn(&Fact) -> Vec<A>) -> Box<dyn Program> {
-        Box::new(Self(rule))
-    }
+pub(crate) fn program(rule: fn(&Fact) -> Vec<A>) -> Box<dyn Program> {
+    Box::new(Rule(rule))
 }
 
 impl Program for Rule {
@@ -36,16 +34,12 @@ pub(crate) fn live(
     rule: fn(&Fact) -> Vec<A>,
     facts: &[Fact],
 ) -> Result<(ProgramState, Turn), TurnError> {
-    let mut run = ProgramState::new(identity(), Rule::new(rule));
+    let mut run = ProgramState::new(identity(), program(rule));
     let mut turn = Turn::default();
     for fact in facts {
         run.take(fact, &mut turn)?;
     }
     Ok((run, turn))
-}
-
-pub(crate) fn names(events: &[NumberedEvent]) -> Vec<&str> {
-    events.iter().map(|(_, event)| event.event_type()).collect()
 }
 
 pub(crate) fn start() -> Fact {
@@ -67,11 +61,5 @@ pub(crate) fn timer(id: &str) -> A {
     A::StartTimer {
         timer_id: id.into(),
         duration: Duration::from_secs(1),
-    }
-}
-
-pub(crate) fn complete() -> A {
-    A::CompleteWorkflow {
-        result: Payload::null(),
     }
 }
