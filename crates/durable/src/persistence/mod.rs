@@ -10,6 +10,7 @@
 //! Time: every predicate over time takes an optional instant. Absent, the database's clock
 //! decides; the suites bring their own. Instants are kept in microseconds.
 
+mod bell;
 pub mod check;
 mod error;
 pub mod limits;
@@ -30,6 +31,7 @@ pub mod sql;
 pub mod sqlite;
 mod store;
 
+pub use bell::{Bell, Ring};
 pub use error::{Source, StoreError};
 pub use memory::MemoryStore;
 pub use open::{OpenOptions, StoreUrl, open};

@@ -1,5 +1,7 @@
 //! The rest of the store: starts, signals, what becomes due, operations.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
@@ -12,7 +14,7 @@ use super::model::{
     StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
     UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use super::{Shards, StoreError, WorkerPort};
+use super::{Bell, Shards, StoreError, WorkerPort};
 
 /// The result of every store method.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -25,6 +27,12 @@ pub type StoreResult<T> = Result<T, StoreError>;
 pub trait WorkflowEventStore: WorkerPort {
     /// How many shards the database has.
     fn shards(&self) -> Shards;
+
+    /// The doorbell between processes that share the database; the same one at every call. None: there is one process only, or
+    /// others cannot be heard.
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
 
     // ---- starts, signals, updates -------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 
 #![cfg(feature = "postgres")]
 
+mod bell;
 mod changes;
 mod claims;
 mod explain;

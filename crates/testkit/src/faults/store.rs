@@ -17,7 +17,7 @@ use everruns_durable::persistence::model::{
     WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
-    Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
+    Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
 };
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -80,7 +80,7 @@ pub struct FaultCounts {
     pub repeated_late: u64,
 }
 
-/// Any store, made unreliable by a seeded plan. Dumps and `shards` are left alone: they are the test's own eyes.
+/// Any store, made unreliable by a seeded plan. Dumps, `shards` and the bell are left alone: they are the test's own eyes.
 pub struct FaultyStore {
     inner: Arc<dyn WorkflowEventStore>,
     rates: FaultRates,
@@ -269,6 +269,10 @@ unreliable! { WorkflowEventStore {
 }
     fn shards(&self) -> Shards {
         self.inner.shards()
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        self.inner.bell()
     }
 
     async fn dump(&self) -> StoreResult<Dump> {

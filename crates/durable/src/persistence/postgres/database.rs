@@ -1,5 +1,7 @@
 //! The seam's other side: what [`crate::persistence::sql`] asks of a database.
 
+use std::sync::Arc;
+
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
@@ -10,11 +12,15 @@ use crate::persistence::model::{
     TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
-use crate::persistence::{Shards, StoreResult};
+use crate::persistence::{Bell, Shards, StoreResult};
 
 impl Database for Postgres {
     fn shards(&self) -> Shards {
         self.shards
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        self.belfry.bell()
     }
 
     async fn write<I: Intent>(&self, concern: Concern, intent: I) -> StoreResult<I::Answer> {

@@ -3,6 +3,7 @@
 //! A write is a few flights of pipelined statements on one connection: `BEGIN` with the first locks and reads, `COMMIT`
 //! with the last writes. Nothing depends on the state of a session, so that a transaction pooler may stand in between.
 
+mod bell;
 mod bind;
 mod database;
 mod instant;
@@ -31,6 +32,7 @@ pub use migrate::{MIGRATIONS, migrate_up, migration_status, print, validate};
 pub use options::{PoolConfig, PostgresOptions};
 pub use pools::PLAN_SETTINGS;
 
+use self::bell::Belfry;
 use self::bind::Call;
 use self::options::Target;
 use self::pools::Pools;
@@ -72,6 +74,7 @@ pub struct Postgres {
     shared: Arc<Shared>,
     shards: Shards,
     slots: Slots,
+    belfry: Belfry,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -107,6 +110,7 @@ impl Postgres {
         }
         let shards = migrate::read_shards(&client, &schema).await?;
         Ok(Self {
+            belfry: Belfry::new(&direct, options, &schema),
             pools: Pools::new(&target.config, &options.pools, options.pooled)?,
             shared: Arc::new(Shared::new(Catalog::new(schema), options.pooled)),
             shards,

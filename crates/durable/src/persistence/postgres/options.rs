@@ -57,8 +57,10 @@ pub struct PostgresOptions {
     pub pools: PoolConfig,
     /// Whether a transaction pooler (pgbouncer) stands in between: statements are sent unnamed, and no session state is used.
     pub pooled: bool,
-    /// URL past the pooler, for migrations and later for notifications.
+    /// URL past the pooler, for migrations and the bell; through a pooler alone there is no bell.
     pub direct_url: Option<String>,
+    /// After how much silence the bell's listener makes sure that it can hear.
+    pub bell_probe: Duration,
     /// Whether to run migrations that are missing; otherwise their absence is an error.
     pub migrate: bool,
 }
@@ -71,6 +73,7 @@ impl Default for PostgresOptions {
             pools: PoolConfig::default(),
             pooled: false,
             direct_url: None,
+            bell_probe: Duration::from_secs(30),
             migrate: true,
         }
     }

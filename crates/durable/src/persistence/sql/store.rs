@@ -1,6 +1,7 @@
 //! The contract over any SQL database: checks at the edge, then the intents.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,7 +33,9 @@ use crate::persistence::model::{
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
     WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
-use crate::persistence::{Shards, StoreResult, WorkerPort, WorkflowEventStore, check, limits};
+use crate::persistence::{
+    Bell, Shards, StoreResult, WorkerPort, WorkflowEventStore, check, limits,
+};
 
 /// A store over a SQL database.
 #[derive(Debug)]
@@ -247,6 +250,10 @@ impl<D: Database> WorkerPort for SqlStore<D> {
 impl<D: Database> WorkflowEventStore for SqlStore<D> {
     fn shards(&self) -> Shards {
         self.database.shards()
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        self.database.bell()
     }
 
     async fn start_runs(

@@ -1,6 +1,7 @@
 //! The seam between the rules and a SQL database.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use crate::persistence::model::{
     RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
     WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Shards, StoreResult};
+use crate::persistence::{Bell, Shards, StoreResult};
 
 /// One transaction, as the rules see it: coarse, set-based reads. What is to be written goes into [`Changes`].
 ///
@@ -149,6 +150,11 @@ pub enum Concern {
 pub trait Database: Send + Sync + 'static {
     /// How many shards there are.
     fn shards(&self) -> Shards;
+
+    /// The doorbell, if several processes can share the database.
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
 
     /// Runs an intent in one transaction and applies its changes; all or nothing. Retries what the database asks to retry.
     fn write<I: Intent>(

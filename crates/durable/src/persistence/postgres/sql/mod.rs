@@ -14,6 +14,7 @@ use super::statement::Statement;
 
 pub(super) mod admin;
 pub(super) mod attributes;
+pub(super) mod bell;
 pub(super) mod clock;
 pub(super) mod due;
 pub(super) mod dump;
@@ -39,6 +40,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Statement> {
     [
         admin::ALL,
         attributes::ALL,
+        bell::ALL,
         clock::ALL,
         dump::ALL,
         due::ALL,

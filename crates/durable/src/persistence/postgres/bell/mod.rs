@@ -1,0 +1,137 @@
+//! The doorbell over `LISTEN` and `NOTIFY`: two connections outside the pools, one that listens and one that rings.
+
+mod backoff;
+mod line;
+mod listener;
+mod payload;
+mod sender;
+
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use self::line::Line;
+use super::options::PostgresOptions;
+use super::schema::Schema;
+use crate::persistence::{Bell, Ring};
+
+/// What a store needs to hang its bell, and the bell once somebody asked for it.
+pub(super) struct Belfry {
+    /// None: there is only a transaction pooler, through which nobody can listen.
+    line: Option<Line>,
+    probe_every: Duration,
+    runtime: Handle,
+    hung: OnceLock<Hung>,
+}
+
+/// A bell and the tasks behind it, which end with the store.
+struct Hung {
+    bell: Arc<PgBell>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Belfry {
+    /// Connects to nothing yet. To be called within a runtime: the bell's tasks will run there.
+    pub(super) fn new(
+        direct: &tokio_postgres::Config,
+        options: &PostgresOptions,
+        schema: &Schema,
+    ) -> Self {
+        let reachable = !options.pooled || options.direct_url.is_some();
+        Self {
+            line: reachable.then(|| Line::new(direct.clone(), schema, &options.pools)),
+            probe_every: options.bell_probe,
+            runtime: Handle::current(),
+            hung: OnceLock::new(),
+        }
+    }
+
+    /// The bell; the first call hangs it up.
+    pub(super) fn bell(&self) -> Option<Arc<dyn Bell>> {
+        let line = self.line.as_ref()?;
+        let hung = self.hung.get_or_init(|| {
+            let bell = Arc::new(PgBell::new());
+            let listen = listener::keep_listening(bell.clone(), line.clone(), self.probe_every);
+            let send = sender::keep_sending(bell.clone(), line.clone());
+            let tasks = [self.runtime.spawn(listen), self.runtime.spawn(send)];
+            Hung { bell, tasks }
+        });
+        Some(hung.bell.clone())
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// A store's doorbell.
+struct PgBell {
+    /// By which it knows its own rings.
+    id: Uuid,
+    outgoing: Tray,
+    incoming: Tray,
+    connected: AtomicBool,
+}
+
+impl PgBell {
+    fn new() -> Self {
+        Self {
+            id: Uuid::now_v7(),
+            outgoing: Tray::default(),
+            incoming: Tray::default(),
+            connected: AtomicBool::new(false),
+        }
+    }
+}
+
+#[async_trait]
+impl Bell for PgBell {
+    fn ring(&self, ring: Ring) {
+        self.outgoing.put(ring);
+    }
+
+    async fn listen(&self) -> Ring {
+        self.incoming.take().await
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+}
+
+/// Rings that wait to be taken, together.
+#[derive(Default)]
+struct Tray {
+    ring: Mutex<Ring>,
+    filled: Notify,
+}
+
+impl Tray {
+    fn put(&self, ring: Ring) {
+        if !ring.is_empty() {
+            self.ring.lock().merge(ring);
+            self.filled.notify_one();
+        }
+    }
+
+    /// All that waits, as soon as something does. Whoever stops waiting takes nothing.
+    async fn take(&self) -> Ring {
+        loop {
+            let ring = take(&mut *self.ring.lock());
+            if !ring.is_empty() {
+                return ring;
+            }
+            self.filled.notified().await;
+        }
+    }
+}
