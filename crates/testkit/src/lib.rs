@@ -5,6 +5,7 @@
 pub mod audit;
 pub mod conformance;
 pub mod differential;
+pub mod engine_suite;
 pub mod faults;
 pub mod flavour;
 pub mod hostile_json;

@@ -31,7 +31,7 @@ fn trial(flavour: Flavour, always_replay: bool, claim: Claim) -> Trial {
             let under_test = flavour.open().await.map_err(|e| Failed::from(format!("{e:#}")))?;
             let arena = Arena { store: under_test.store.clone(), always_replay };
             (claim.body)(&arena).await;
-            let report = audit::audit(&*arena.store).await.map_err(|e| Failed::from(format!("{e:#}")))?;
+            let report = audit::audit(&*arena.store, None).await.map_err(|e| Failed::from(format!("{e:#}")))?;
             if !report.is_clean() {
                 return Err(Failed::from(format!("{report}")));
             }

@@ -1,6 +1,8 @@
 //! Clients: starting runs, and talking to them.
 
+mod dead_letters;
 mod handle;
+mod retry_step;
 mod start;
 
 use std::sync::Arc;

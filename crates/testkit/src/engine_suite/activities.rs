@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use everruns_durable::core::{ActivityOptions, ExhaustedPolicy, RetryPolicy};
-use everruns_durable::persistence::model::{
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Page,
-};
+use everruns_durable::persistence::model::{DlqFilter, Page};
 use serde_json::json;
 
 use super::{Arena, Effects, Script, Scripted, Step, claims};
@@ -19,6 +17,7 @@ claims! { "activities":
     parallel_tasks_all_run,
     a_parked_activity_waits_for_its_letter_to_be_decided,
     a_requeued_letter_is_tried_again,
+    a_failed_run_is_taken_back_to_before_its_failure,
     heartbeat_details_reach_the_next_attempt,
     an_attempt_past_its_time_is_tried_again,
     an_activity_without_a_worker_runs_when_one_comes,
@@ -110,12 +109,8 @@ async fn a_parked_activity_waits_for_its_letter_to_be_decided(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
     let run = engine.client().start::<Scripted>(Script::of([parked("broken", 0)])).await.expect("starts");
-    let letter = first_letter(arena, &engine).await;
-    let value = everruns_durable::core::Payload::from_value(&"by hand").expect("JSON");
-    let decision = DeadLetterDecision::Complete { result: value };
-    let outcome = engine.store().decide_dead_letter(run.id(), letter, decision, None).await.expect("decides");
-    assert!(matches!(outcome, DecisionOutcome::Done), "{outcome:?}");
-    engine.client().look_at(run.id());
+    let letter = first_letter(&engine).await;
+    engine.client().complete_dead_letter(run.id(), letter, &"by hand").await.expect("decides");
     assert_eq!(run.result().await.expect("completes"), json!(["by hand"]));
     engine.shutdown().await.expect("stops");
 }
@@ -125,16 +120,30 @@ async fn a_requeued_letter_is_tried_again(arena: &Arena) {
     let engine = arena.engine(&effects).start().await.expect("starts");
     // Attempt 1 of the first round fails; a requeue begins again with attempt 1, which fails again.
     let run = engine.client().start::<Scripted>(Script::of([parked("broken", 0)])).await.expect("starts");
-    let letter = first_letter(arena, &engine).await;
-    let outcome = engine.store().decide_dead_letter(run.id(), letter, DeadLetterDecision::Requeue, None).await.expect("decides");
-    assert!(matches!(outcome, DecisionOutcome::Done), "{outcome:?}");
-    engine.client().look_at(run.id());
+    let letter = first_letter(&engine).await;
+    engine.client().requeue_dead_letter(run.id(), letter).await.expect("decides");
     effects.reached("broken 1", 2).await;
     run.terminate("seen enough").await.expect("ends");
     engine.shutdown().await.expect("stops");
 }
 
-async fn first_letter(_arena: &Arena, engine: &everruns_durable::Engine) -> uuid::Uuid {
+async fn a_failed_run_is_taken_back_to_before_its_failure(arena: &Arena) {
+    let effects = Effects::new();
+    let engine = arena.engine(&effects).start().await.expect("starts");
+    let client = engine.client();
+    let script = Script::of([Step::activity("echo", json!(1)), Step::tried("mended", json!(0), 1)]);
+    let run = client.start::<Scripted>(script).await.expect("starts");
+    run.result().await.expect_err("fails");
+    effects.open_gate();
+    let letter = first_letter(&engine).await;
+    client.requeue_dead_letter(run.id(), letter).await.expect("resets");
+    assert_eq!(run.result().await.expect("completes"), json!([1, "mended"]));
+    assert_eq!(effects.count("echo 1"), 1, "what was done before stays done");
+    assert_eq!(run.get().await.expect("there").epoch, 1);
+    engine.shutdown().await.expect("stops");
+}
+
+async fn first_letter(engine: &everruns_durable::Engine) -> uuid::Uuid {
     loop {
         let letters = engine.store().list_dlq(DlqFilter::default(), Page::default()).await.expect("lists");
         if let Some(letter) = letters.first() {

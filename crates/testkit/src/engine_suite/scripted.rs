@@ -411,6 +411,12 @@ impl Effects {
         self.shared.gate.notify_waiters();
     }
 
+    /// Whether the gate is open.
+    #[must_use]
+    pub fn is_gate_open(&self) -> bool {
+        *self.shared.open.lock()
+    }
+
     async fn pass_gate(&self) {
         loop {
             let opened = self.shared.gate.notified();
@@ -425,12 +431,13 @@ impl Effects {
 }
 
 /// Adds the activities that scripts use: `echo`, `flaky` (fails until attempt N), `broken` (never succeeds), `gated` (waits for
-/// the gate or for being stopped), `fatal` (fails for good), `beating` (heartbeats, fails once, tells what it found).
+/// the gate or for being stopped), `mended` (works once the gate is open), `fatal` (fails for good), `beating` (heartbeats, fails once, tells what it found).
 pub fn scripted_activities(builder: EngineBuilder, effects: &Effects) -> EngineBuilder {
     let echo = effects.clone();
     let flaky = effects.clone();
     let gated = effects.clone();
     let broken = effects.clone();
+    let mended = effects.clone();
     builder
         .activity_fn("echo", move |_ctx: ActivityContext, input: Value| {
             let effects = echo.clone();
@@ -454,6 +461,16 @@ pub fn scripted_activities(builder: EngineBuilder, effects: &Effects) -> EngineB
             async move {
                 effects.note(format!("broken {}", ctx.attempt));
                 Err::<Value, _>(ActivityError::new("Broken", "never works"))
+            }
+        })
+        .activity_fn("mended", move |_ctx: ActivityContext, _input: Value| {
+            let effects = mended.clone();
+            async move {
+                if effects.is_gate_open() {
+                    Ok("mended")
+                } else {
+                    Err(ActivityError::new("Broken", "not mended yet"))
+                }
             }
         })
         .activity_fn("fatal", |_ctx: ActivityContext, _input: Value| async move {

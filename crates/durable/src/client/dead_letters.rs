@@ -1,0 +1,109 @@
+//! Dead letters: what to do about activities that failed for good.
+
+use durable_core::Payload;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::Client;
+use crate::error::Kind;
+use crate::persistence::model::{
+    DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Page, SendRejection, WorkflowStatus,
+};
+use crate::persistence::StoreError;
+use crate::{Error, Result};
+
+impl Client {
+    /// Dead letters, newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list_dead_letters(&self, filter: DlqFilter, page: Page) -> Result<Vec<DeadLetter>> {
+        Ok(self.store().list_dlq(filter, page).await?)
+    }
+
+    /// Tries the activity again. A run that waits for it ([`durable_core::ExhaustedPolicy::Park`]) gets it queued again; one that saw
+    /// the failure is taken back to just before it, also when it failed since.
+    ///
+    /// # Errors
+    /// [`Error::is_not_found`]; [`Error::is_run_finished`] for a run that has completed or was cancelled; [`Error::is_conflict`] where
+    /// somebody decided before.
+    pub async fn requeue_dead_letter(&self, run_id: Uuid, id: Uuid) -> Result<()> {
+        match self.decide(run_id, id, DeadLetterDecision::Requeue).await? {
+            DecisionOutcome::NeedsReset { .. } => self.retry_step(run_id, id).await,
+            outcome => self.decided(run_id, id, &outcome),
+        }
+    }
+
+    /// Gives the activity a result by hand.
+    ///
+    /// # Errors
+    /// As [`Client::requeue_dead_letter`]; [`Error::is_invalid`] for a run that saw the failure already: requeue instead.
+    pub async fn complete_dead_letter<T: Serialize + Sync>(
+        &self,
+        run_id: Uuid,
+        id: Uuid,
+        result: &T,
+    ) -> Result<()> {
+        let result = Payload::from_value(result)
+            .map_err(|error| Error::payload("the result given by hand", error))?;
+        let decision = DeadLetterDecision::Complete { result };
+        let outcome = self.decide(run_id, id, decision).await?;
+        self.decided(run_id, id, &outcome)
+    }
+
+    /// Leaves it at the failure: a run that waits sees it now.
+    ///
+    /// # Errors
+    /// As [`Client::requeue_dead_letter`].
+    pub async fn discard_dead_letter(&self, run_id: Uuid, id: Uuid) -> Result<()> {
+        let outcome = self.decide(run_id, id, DeadLetterDecision::Discard).await?;
+        self.decided(run_id, id, &outcome)
+    }
+
+    /// Deletes dead letters, at most `max`, but none for which a run waits; answers how many.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn purge_dead_letters(&self, filter: DlqFilter, max: usize) -> Result<u64> {
+        Ok(self.store().purge_dlq(filter, max).await?)
+    }
+
+    pub(super) async fn decide(
+        &self,
+        run_id: Uuid,
+        id: Uuid,
+        decision: DeadLetterDecision,
+    ) -> Result<DecisionOutcome> {
+        let store = self.store();
+        Ok(store.decide_dead_letter(run_id, id, decision, None).await?)
+    }
+
+    fn decided(&self, run_id: Uuid, id: Uuid, outcome: &DecisionOutcome) -> Result<()> {
+        match outcome {
+            DecisionOutcome::Done => {
+                self.shared.hub.tasks.notify_one();
+                self.ring(run_id);
+                Ok(())
+            }
+            DecisionOutcome::NotFound => Err(StoreError::NotFound {
+                what: "dead letter",
+                id: id.to_string(),
+            }
+            .into()),
+            DecisionOutcome::AlreadyDecided(_) => {
+                let message = format!("somebody decided about dead letter {id} before");
+                Err(StoreError::Conflict(message).into())
+            }
+            DecisionOutcome::RunFinished => {
+                let rejection = SendRejection::RunFinished {
+                    status: WorkflowStatus::Completed,
+                };
+                Err(Kind::Send { run_id, rejection }.into())
+            }
+            DecisionOutcome::NeedsReset { .. } => Err(StoreError::Invalid(format!(
+                "run {run_id} has seen the failure; requeue the dead letter to take the run back to before it"
+            ))
+            .into()),
+        }
+    }
+}
