@@ -12,6 +12,10 @@ use crate::payload::Payload;
 
 /// One thing a workflow asks for. A turn's actions become events, tasks, timers and children in one commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the largest variant is the most frequent one; boxing its options would cost an allocation each"
+)]
 pub enum WorkflowAction {
     /// Run an activity.
     ScheduleActivity {

@@ -23,6 +23,10 @@ pub const STORED_FORM_VERSION: u16 = 1;
 /// A fact in a run's history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the largest variant is the most frequent one; boxing its options would cost an allocation each"
+)]
 pub enum WorkflowEvent {
     /// The run began.
     #[serde(rename = "workflow.started")]

@@ -18,6 +18,7 @@ pub mod fact;
 pub mod failure;
 pub mod history;
 pub mod identity;
+pub mod limiter;
 pub mod options;
 pub mod payload;
 pub mod program;
@@ -40,6 +41,7 @@ pub use history::{
 };
 pub use identity::{RunIdentity, child_run_id};
 pub use jiff::Timestamp;
+pub use limiter::{Granted, RateLimitConfig, RateLimiter};
 pub use options::{ActivityOptions, ExhaustedPolicy};
 pub use payload::{Payload, PayloadError};
 pub use program::{Program, ProgramError};

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::breaker::CircuitBreakerConfig;
+use crate::limiter::RateLimitConfig;
 use crate::retry::RetryPolicy;
 
-/// How an activity is to be run: retries, clocks, priority, breaker.
+/// How an activity is to be run: retries, clocks, priority, breaker, rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActivityOptions {
@@ -36,6 +37,9 @@ pub struct ActivityOptions {
     /// Breaker that guards it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub circuit_breaker: Option<CircuitBreakerConfig>,
+    /// Limit on how often it is started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimitConfig>,
     /// Higher is claimed first.
     pub priority: i32,
     /// What happens when no attempt is left.
@@ -64,6 +68,7 @@ impl Default for ActivityOptions {
             heartbeat_timeout: None,
             schedule_to_close_timeout: None,
             circuit_breaker: None,
+            rate_limit: None,
             priority: 0,
             on_exhausted: ExhaustedPolicy::Fail,
             sequential: true,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use durable_core::{
     ActivityOptions, AttributeValue, CircuitBreakerConfig, ExhaustedPolicy, Failure, Payload,
-    RetryPolicy, TimeoutType, Timestamp, WorkflowError, WorkflowEvent as E, WorkflowSignal,
+    RateLimitConfig, RetryPolicy, TimeoutType, Timestamp, WorkflowError, WorkflowEvent as E,
+    WorkflowSignal,
 };
 use uuid::Uuid;
 
@@ -42,6 +43,7 @@ fn rich_options() -> ActivityOptions {
             key: Some("external:bank".into()),
             ..CircuitBreakerConfig::default()
         }),
+        rate_limit: None,
         priority: -7,
         on_exhausted: ExhaustedPolicy::Park,
         sequential: false,
@@ -108,6 +110,7 @@ fn run_events() -> Vec<E> {
 
 fn activity_events() -> Vec<E> {
     let activity_id = || String::from("charge-1");
+    let limit = RateLimitConfig::new(5, Duration::from_millis(1500));
     vec![
         E::ActivityScheduled {
             activity_id: activity_id(),
@@ -120,6 +123,24 @@ fn activity_events() -> Vec<E> {
             activity_type: "charge".into(),
             input: json("[]"),
             options: rich_options(),
+        },
+        E::ActivityScheduled {
+            activity_id: activity_id(),
+            activity_type: "charge".into(),
+            input: json("1"),
+            options: ActivityOptions {
+                rate_limit: Some(limit.clone().with_key("external:bank").with_burst(2)),
+                ..ActivityOptions::default()
+            },
+        },
+        E::ActivityScheduled {
+            activity_id: activity_id(),
+            activity_type: "charge".into(),
+            input: json("1"),
+            options: ActivityOptions {
+                rate_limit: Some(limit),
+                ..ActivityOptions::default()
+            },
         },
         E::ActivityStarted {
             activity_id: activity_id(),

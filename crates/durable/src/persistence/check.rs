@@ -5,7 +5,7 @@ mod bytes;
 
 use std::collections::HashSet;
 
-use durable_core::{AttributeValue, TraceContext, WorkflowEvent};
+use durable_core::{ActivityOptions, AttributeValue, TraceContext, WorkflowEvent};
 
 use super::StoreError;
 use super::limits::{
@@ -348,7 +348,24 @@ fn task(task: &NewTask) -> Result<(), StoreError> {
             "a retry policy with a number that is not finite".into(),
         ));
     }
+    guards(options)?;
     task.trace.as_ref().map_or(Ok(()), trace)
+}
+
+/// Breaker and limiter of an activity: what is kept under their keys must be possible to keep.
+fn guards(options: &ActivityOptions) -> Result<(), StoreError> {
+    if let Some(breaker) = &options.circuit_breaker {
+        let key = breaker.key.as_deref();
+        key.map_or(Ok(()), |key| check_name("breaker key", key))?;
+        check_stored_duration("breaker timeout", breaker.reset_timeout)?;
+        check_stored_duration("breaker window", breaker.window_size)?;
+    }
+    if let Some(limit) = &options.rate_limit {
+        let key = limit.key.as_deref();
+        key.map_or(Ok(()), |key| check_name("rate limit key", key))?;
+        check_stored_duration("rate limit period", limit.period)?;
+    }
+    Ok(())
 }
 
 fn step_log(log: &NewStepLog) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use durable_core::{
     ActivityOptions, AttemptRecord, CircuitBreakerConfig, ExhaustedPolicy, Failure, Payload,
-    RetryPolicy, Timestamp, TraceContext, WorkflowEvent, WorkflowSignal,
+    RateLimitConfig, RetryPolicy, Timestamp, TraceContext, WorkflowEvent, WorkflowSignal,
 };
 use everruns_durable::persistence::model::{
     Blocked, ClosePolicy, DeadLetter, DeadLetterState, Fact, LastAttempt, LogLevel, Message,
@@ -69,6 +69,7 @@ pub(crate) fn full_options() -> ActivityOptions {
         heartbeat_timeout: Some(Duration::from_millis(2_500)),
         schedule_to_close_timeout: Some(Duration::from_secs(3_600)),
         circuit_breaker: Some(CircuitBreakerConfig::default()),
+        rate_limit: Some(RateLimitConfig::per_second(3).with_key("external:bank")),
         priority: -7,
         on_exhausted: ExhaustedPolicy::Park,
         sequential: false,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use everruns_durable::core::{
     ActivityOptions, AttemptRecord, CircuitBreakerConfig, ExhaustedPolicy, Failure, Payload,
-    RetryPolicy, Timestamp, TraceContext, WorkflowEvent,
+    RateLimitConfig, RetryPolicy, Timestamp, TraceContext, WorkflowEvent,
 };
 use everruns_durable::persistence::model::{
     Blocked, ClosePolicy, DeadLetter, DeadLetterState, Fact, LastAttempt, OutboxRecord,
@@ -152,6 +152,7 @@ pub(crate) fn full_options() -> ActivityOptions {
             key: Some("external:bank".into()),
             ..CircuitBreakerConfig::default()
         }),
+        rate_limit: Some(RateLimitConfig::per_second(3).with_key("external:bank")),
         priority: i32::MIN,
         on_exhausted: ExhaustedPolicy::Park,
         sequential: false,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use durable_core::{AttributeValue, CircuitState, Failure, Payload, Timestamp, WorkflowEvent};
+use durable_core::{
+    AttributeValue, CircuitBreakerConfig, CircuitState, Failure, Payload, RateLimitConfig,
+    Timestamp, WorkflowEvent,
+};
 use everruns_durable::persistence::limits::{
     ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, BATCH_ITEMS_MAX, DURATION_MS_MAX, ID_BYTES_MAX,
     LEASE_MS_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX,
@@ -345,12 +348,21 @@ async fn bad_ids_and_names_of_a_turn_are_refused(w: &World) {
             idempotency_key: None,
         };
         let attribute = (name.clone(), Some(AttributeValue::Int(1)));
+        let mut guarded = w.task("a");
+        guarded.options.circuit_breaker = Some(CircuitBreakerConfig {
+            key: Some(name.clone()),
+            ..CircuitBreakerConfig::default()
+        });
+        let mut limited = w.task("a");
+        limited.options.rate_limit = Some(RateLimitConfig::per_second(1).with_key(&name));
         let answers = [
             turn(w, &plain, |t| t.tasks.push(task)).await,
             turn(w, &plain, |t| t.outbox.push(outbox)).await,
             turn(w, &plain, |t| t.attributes.extend([attribute])).await,
+            turn(w, &plain, |t| t.tasks.push(guarded)).await,
+            turn(w, &plain, |t| t.tasks.push(limited)).await,
         ];
-        assert_eq!(answers, [why; 3], "{name:?}");
+        assert_eq!(answers, [why; 5], "{name:?}");
     }
     assert_eq!(w.everything().await, before);
 }

@@ -132,6 +132,7 @@ impl Generator {
                 Some(ms(20_000)),
             ]),
             circuit_breaker: None,
+            rate_limit: None,
             priority: self.random.pick(&[0, 0, 5, -1]),
             on_exhausted: self
                 .random
