@@ -39,6 +39,19 @@ where
     Box::new(rows.iter().map(|row| field(row)).collect::<Vec<T>>())
 }
 
+/// One field of all rows, as an array, that is none in most of them. Where it is none in all, the array is empty: a set takes its length
+/// from its longest column and has NULL where another one ends, so that nobody writes and reads a list of nothing.
+pub(super) fn nullable<'a, R, T>(rows: &[&'a R], field: impl Fn(&'a R) -> Option<T>) -> Param<'a>
+where
+    T: ToSql + Sync + Send + 'a,
+{
+    let mut values: Vec<Option<T>> = rows.iter().map(|row| field(row)).collect();
+    if values.iter().all(Option::is_none) {
+        values.clear();
+    }
+    Box::new(values)
+}
+
 /// Items by the shard they belong to, in the order of the shards.
 pub(super) fn by_shard<'a, T>(
     items: impl IntoIterator<Item = &'a T>,
@@ -106,8 +119,8 @@ pub(super) fn trace<'a, R>(
     field: impl Fn(&'a R) -> Option<&'a TraceContext>,
 ) -> [Param<'a>; 3] {
     [
-        column(rows, |r| field(r).map(|t| t.trace_id.as_str())),
-        column(rows, |r| field(r).map(|t| t.span_id.as_str())),
-        column(rows, |r| field(r).map(|t| i16::from(t.trace_flags))),
+        nullable(rows, |r| field(r).map(|t| t.trace_id.as_str())),
+        nullable(rows, |r| field(r).map(|t| t.span_id.as_str())),
+        nullable(rows, |r| field(r).map(|t| i16::from(t.trace_flags))),
     ]
 }

@@ -4,7 +4,7 @@ use durable_core::{AttributeValue, Timestamp};
 use uuid::Uuid;
 
 use crate::persistence::model::Attributes;
-use crate::persistence::postgres::bind::{Call, column, maybe_at, value};
+use crate::persistence::postgres::bind::{Call, column, maybe_at, nullable, value};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::attributes;
 use crate::persistence::{StoreError, StoreResult};
@@ -19,11 +19,11 @@ pub(in crate::persistence::postgres) fn put<'a>(shard: i32, rows: &[&'a Change])
         column(rows, |(run_id, _, _)| *run_id),
         column(rows, |(_, name, _)| name.as_str()),
         column(rows, |(_, _, v)| v.as_ref().map(kind)),
-        column(rows, |(_, _, v)| v.as_ref().and_then(text)),
-        column(rows, |(_, _, v)| v.as_ref().and_then(int)),
-        column(rows, |(_, _, v)| v.as_ref().and_then(double)),
-        column(rows, |(_, _, v)| v.as_ref().and_then(bool)),
-        column(rows, |(_, _, v)| maybe_at(v.as_ref().and_then(time))),
+        nullable(rows, |(_, _, v)| v.as_ref().and_then(text)),
+        nullable(rows, |(_, _, v)| v.as_ref().and_then(int)),
+        nullable(rows, |(_, _, v)| v.as_ref().and_then(double)),
+        nullable(rows, |(_, _, v)| v.as_ref().and_then(bool)),
+        nullable(rows, |(_, _, v)| maybe_at(v.as_ref().and_then(time))),
     ];
     Call::new(&attributes::PUT_ATTRIBUTES, params)
 }

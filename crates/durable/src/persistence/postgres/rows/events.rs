@@ -4,7 +4,7 @@ use durable_core::{Timestamp, WorkflowEvent};
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::HistoryEvent;
-use crate::persistence::postgres::bind::{Call, at, column, payload, value};
+use crate::persistence::postgres::bind::{Call, at, column, nullable, payload, value};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::events;
 use crate::persistence::sql::rows::EventRow;
@@ -22,7 +22,7 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |r| r.sequence_num),
         column(rows, |r| r.event.event_type),
         column(rows, |r| r.event.data.as_ref()),
-        column(rows, |r| payload(&r.event.payload)),
+        nullable(rows, |r| payload(&r.event.payload)),
     ];
     Call::new(&events::INSERT_EVENTS, params)
 }

@@ -5,7 +5,9 @@ use uuid::Uuid;
 use super::events::event;
 use crate::persistence::StoreResult;
 use crate::persistence::model::Fact;
-use crate::persistence::postgres::bind::{Call, at, column, json, json_list, payload, value};
+use crate::persistence::postgres::bind::{
+    Call, at, column, json, json_list, nullable, payload, value,
+};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::inbox;
 
@@ -20,9 +22,9 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |(_, f)| f.arrival),
         column(rows, |(_, f)| f.event.event_type()),
         column(rows, |(_, f)| Vec::from(f.event.clone().encode().data)),
-        column(rows, |(_, f)| f.event.payload().and_then(payload)),
-        column(rows, |(_, f)| json_list(&f.attempts)),
-        column(rows, |(_, f)| f.last_attempt.as_ref().map(json)),
+        nullable(rows, |(_, f)| f.event.payload().and_then(payload)),
+        nullable(rows, |(_, f)| json_list(&f.attempts)),
+        nullable(rows, |(_, f)| f.last_attempt.as_ref().map(json)),
         column(rows, |(_, f)| at(f.arrived_at)),
     ];
     Call::new(&inbox::INSERT_FACTS, params)

@@ -2,7 +2,9 @@
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{DeadLetter, DeadLetterState};
-use crate::persistence::postgres::bind::{Call, at, column, int, json, maybe_at, payload, value};
+use crate::persistence::postgres::bind::{
+    Call, at, column, int, json, maybe_at, nullable, payload, value,
+};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::letters;
 
@@ -14,7 +16,7 @@ pub(in crate::persistence::postgres) fn put<'a>(shard: i32, rows: &[&'a DeadLett
         column(rows, |r| r.run_id),
         column(rows, |r| r.activity_id.as_str()),
         column(rows, |r| r.activity_type.as_str()),
-        column(rows, |r| payload(&r.input)),
+        nullable(rows, |r| payload(&r.input)),
         column(rows, |r| json(&r.options)),
         column(rows, |r| int(r.epoch)),
         column(rows, |r| int(r.attempts)),
@@ -23,7 +25,7 @@ pub(in crate::persistence::postgres) fn put<'a>(shard: i32, rows: &[&'a DeadLett
         column(rows, |r| r.parked),
         column(rows, |r| r.state.as_str()),
         column(rows, |r| at(r.dead_at)),
-        column(rows, |r| maybe_at(r.requeued_at)),
+        nullable(rows, |r| maybe_at(r.requeued_at)),
         column(rows, |r| int(r.requeue_count)),
     ];
     Call::new(&letters::PUT_LETTERS, params)

@@ -2,7 +2,7 @@
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{LogLevel, StepLogRecord};
-use crate::persistence::postgres::bind::{Call, at, column, int, payload, value};
+use crate::persistence::postgres::bind::{Call, at, column, int, nullable, payload, value};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::logs;
 
@@ -19,7 +19,7 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |r| int(r.attempt)),
         column(rows, |r| r.level.as_str()),
         column(rows, |r| r.message.as_str()),
-        column(rows, |r| payload(&r.meta)),
+        nullable(rows, |r| payload(&r.meta)),
         column(rows, |r| at(r.created_at)),
     ];
     Call::new(&logs::INSERT_LOGS, params)

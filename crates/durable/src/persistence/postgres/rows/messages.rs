@@ -4,7 +4,7 @@ use durable_core::Payload;
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{Message, MessageRecord};
-use crate::persistence::postgres::bind::{Call, column, json, payload, value};
+use crate::persistence::postgres::bind::{Call, column, json, nullable, payload, value};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::messages;
 use crate::persistence::sql::rows::MessageKey;
@@ -21,8 +21,8 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |r| r.idx),
         column(rows, |r| kind(&r.message)),
         column(rows, |r| head(&r.message)),
-        column(rows, |r| payloads(&r.message).0.and_then(payload)),
-        column(rows, |r| payloads(&r.message).1.and_then(payload)),
+        nullable(rows, |r| payloads(&r.message).0.and_then(payload)),
+        nullable(rows, |r| payloads(&r.message).1.and_then(payload)),
     ];
     Call::new(&messages::INSERT_MESSAGES, params)
 }

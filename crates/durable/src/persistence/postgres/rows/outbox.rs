@@ -2,7 +2,9 @@
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{OutboxRecord, OutboxState};
-use crate::persistence::postgres::bind::{Call, at, column, int, maybe_at, payload, value};
+use crate::persistence::postgres::bind::{
+    Call, at, column, int, maybe_at, nullable, payload, value,
+};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::outbox;
 
@@ -16,15 +18,15 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |r| r.id),
         column(rows, |r| r.run_id),
         column(rows, |r| r.event_type.as_str()),
-        column(rows, |r| payload(&r.payload)),
-        column(rows, |r| r.idempotency_key.as_deref()),
+        nullable(rows, |r| payload(&r.payload)),
+        nullable(rows, |r| r.idempotency_key.as_deref()),
         column(rows, |r| r.state.as_str()),
         column(rows, |r| int(r.attempts)),
         column(rows, |r| at(r.available_at)),
-        column(rows, |r| r.token),
-        column(rows, |r| r.last_error.as_deref()),
+        nullable(rows, |r| r.token),
+        nullable(rows, |r| r.last_error.as_deref()),
         column(rows, |r| at(r.created_at)),
-        column(rows, |r| maybe_at(r.published_at)),
+        nullable(rows, |r| maybe_at(r.published_at)),
     ];
     Call::new(&outbox::INSERT_OUTBOX, params)
 }
@@ -41,9 +43,9 @@ pub(in crate::persistence::postgres) fn update<'a>(
         column(rows, |r| r.state.as_str()),
         column(rows, |r| int(r.attempts)),
         column(rows, |r| at(r.available_at)),
-        column(rows, |r| r.token),
-        column(rows, |r| r.last_error.as_deref()),
-        column(rows, |r| maybe_at(r.published_at)),
+        nullable(rows, |r| r.token),
+        nullable(rows, |r| r.last_error.as_deref()),
+        nullable(rows, |r| maybe_at(r.published_at)),
     ];
     Call::new(&outbox::UPDATE_OUTBOX, params)
 }

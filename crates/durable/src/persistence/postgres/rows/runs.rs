@@ -7,7 +7,7 @@ use crate::persistence::model::{
     Blocked, ClosePolicy, Owner, ParentLink, RunRecord, WorkflowStatus,
 };
 use crate::persistence::postgres::bind::{
-    Call, Param, at, column, int, json, maybe_at, payload, trace, value,
+    Call, Param, at, column, int, json, maybe_at, nullable, payload, trace, value,
 };
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::runs;
@@ -20,14 +20,14 @@ pub(in crate::persistence::postgres) fn insert<'a>(shard: i32, rows: &[&'a RunRe
         column(rows, |r| r.id),
         column(rows, |r| r.workflow_type.as_str()),
         column(rows, |r| r.version.as_str()),
-        column(rows, |r| r.business_id.as_deref()),
-        column(rows, |r| r.idempotency_key.as_deref()),
+        nullable(rows, |r| r.business_id.as_deref()),
+        nullable(rows, |r| r.idempotency_key.as_deref()),
         column(rows, |r| r.fingerprint),
         column(rows, |r| r.status.as_str()),
-        column(rows, |r| payload(&r.input)),
-        column(rows, |r| payload(&r.result)),
-        column(rows, |r| r.error.as_ref().map(json)),
-        column(rows, |r| payload(&r.memo)),
+        nullable(rows, |r| payload(&r.input)),
+        nullable(rows, |r| payload(&r.result)),
+        nullable(rows, |r| r.error.as_ref().map(json)),
+        nullable(rows, |r| payload(&r.memo)),
     ];
     params.extend(trace(rows, |r| r.trace.as_ref()));
     params.extend(parent_columns(rows));
@@ -39,20 +39,20 @@ pub(in crate::persistence::postgres) fn insert<'a>(shard: i32, rows: &[&'a RunRe
         column(rows, |r| int(r.epoch)),
         column(rows, |r| r.arrivals),
         column(rows, |r| r.consumed),
-        column(rows, |r| r.last_turn),
-        column(rows, |r| maybe_at(r.ready_at)),
-        column(rows, |r| owner_id(r.owner.as_ref())),
-        column(rows, |r| maybe_at(r.owner.as_ref().map(|o| o.expires_at))),
-        column(rows, |r| r.blocked.as_ref().map(|b| b.build.as_str())),
-        column(rows, |r| r.blocked.as_ref().map(|b| b.reason.as_str())),
-        column(rows, |r| maybe_at(r.execution_deadline)),
-        column(rows, |r| maybe_at(r.run_deadline)),
-        column(rows, |r| r.run_timeout.map(millis)),
+        nullable(rows, |r| r.last_turn),
+        nullable(rows, |r| maybe_at(r.ready_at)),
+        nullable(rows, |r| owner_id(r.owner.as_ref())),
+        nullable(rows, |r| maybe_at(r.owner.as_ref().map(|o| o.expires_at))),
+        nullable(rows, |r| r.blocked.as_ref().map(|b| b.build.as_str())),
+        nullable(rows, |r| r.blocked.as_ref().map(|b| b.reason.as_str())),
+        nullable(rows, |r| maybe_at(r.execution_deadline)),
+        nullable(rows, |r| maybe_at(r.run_deadline)),
+        nullable(rows, |r| r.run_timeout.map(millis)),
         column(rows, |r| at(r.created_at)),
         column(rows, |r| at(r.updated_at)),
-        column(rows, |r| maybe_at(r.started_at)),
-        column(rows, |r| maybe_at(r.completed_at)),
-        column(rows, |r| {
+        nullable(rows, |r| maybe_at(r.started_at)),
+        nullable(rows, |r| maybe_at(r.completed_at)),
+        nullable(rows, |r| {
             maybe_at(r.deadline().filter(|_| !r.status.is_terminal()))
         }),
     ]);
@@ -61,11 +61,11 @@ pub(in crate::persistence::postgres) fn insert<'a>(shard: i32, rows: &[&'a RunRe
 
 fn parent_columns<'a>(rows: &[&'a RunRecord]) -> [Param<'a>; 5] {
     [
-        column(rows, |r| r.parent.as_ref().map(|p| p.run_id)),
-        column(rows, |r| r.parent.as_ref().map(|p| p.child_id.as_str())),
-        column(rows, |r| r.parent.as_ref().map(|p| int(p.epoch))),
-        column(rows, |r| r.parent.as_ref().map(|p| int(p.iteration))),
-        column(rows, |r| {
+        nullable(rows, |r| r.parent.as_ref().map(|p| p.run_id)),
+        nullable(rows, |r| r.parent.as_ref().map(|p| p.child_id.as_str())),
+        nullable(rows, |r| r.parent.as_ref().map(|p| int(p.epoch))),
+        nullable(rows, |r| r.parent.as_ref().map(|p| int(p.iteration))),
+        nullable(rows, |r| {
             r.parent.as_ref().map(|p| policy_name(p.close_policy))
         }),
     ]
@@ -85,28 +85,28 @@ pub(in crate::persistence::postgres) fn update<'a>(shard: i32, rows: &[&'a RunUp
         column(rows, |r| r.head.arrivals),
         column(rows, |r| r.head.consumed),
         column(rows, |r| r.head.last_turn),
-        column(rows, |r| maybe_at(r.head.ready_at)),
-        column(rows, |r| owner_id(r.head.owner.as_ref())),
-        column(rows, |r| {
+        nullable(rows, |r| maybe_at(r.head.ready_at)),
+        nullable(rows, |r| owner_id(r.head.owner.as_ref())),
+        nullable(rows, |r| {
             maybe_at(r.head.owner.as_ref().map(|o| o.expires_at))
         }),
-        column(rows, |r| r.head.blocked.as_ref().map(|b| b.build.as_str())),
-        column(rows, |r| r.head.blocked.as_ref().map(|b| b.reason.as_str())),
-        column(rows, |r| maybe_at(r.head.execution_deadline)),
-        column(rows, |r| maybe_at(r.head.run_deadline)),
-        column(rows, |r| maybe_at(r.head.deadline_at())),
+        nullable(rows, |r| r.head.blocked.as_ref().map(|b| b.build.as_str())),
+        nullable(rows, |r| r.head.blocked.as_ref().map(|b| b.reason.as_str())),
+        nullable(rows, |r| maybe_at(r.head.execution_deadline)),
+        nullable(rows, |r| maybe_at(r.head.run_deadline)),
+        nullable(rows, |r| maybe_at(r.head.deadline_at())),
         column(rows, |r| at(r.head.updated_at)),
-        column(rows, |r| maybe_at(r.head.started_at)),
-        column(rows, |r| maybe_at(r.head.completed_at)),
+        nullable(rows, |r| maybe_at(r.head.started_at)),
+        nullable(rows, |r| maybe_at(r.head.completed_at)),
         column(rows, |r| r.head.task_count),
         column(rows, |r| r.head.line_count),
         column(rows, |r| r.input.is_some()),
-        column(rows, |r| r.input.as_ref().and_then(payload)),
+        nullable(rows, |r| r.input.as_ref().and_then(payload)),
         column(rows, |r| r.outcome.is_some()),
-        column(rows, |r| {
+        nullable(rows, |r| {
             r.outcome.as_ref().and_then(|(result, _)| payload(result))
         }),
-        column(rows, |r| {
+        nullable(rows, |r| {
             let (_, error) = r.outcome.as_ref()?;
             error.as_ref().map(json)
         }),

@@ -2,7 +2,7 @@
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{OverlapPolicy, ScheduleRecord};
-use crate::persistence::postgres::bind::{Call, at, column, maybe_at, payload};
+use crate::persistence::postgres::bind::{Call, at, column, maybe_at, nullable, payload};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::statement::Statement;
 
@@ -15,14 +15,14 @@ pub(in crate::persistence::postgres) fn put<'a>(
         column(rows, |r| r.id.as_str()),
         column(rows, |r| r.workflow_type.as_str()),
         column(rows, |r| r.version.as_str()),
-        column(rows, |r| payload(&r.input)),
+        nullable(rows, |r| payload(&r.input)),
         column(rows, |r| r.cron.as_str()),
         column(rows, |r| r.time_zone.as_str()),
         column(rows, |r| r.overlap.as_str()),
         column(rows, |r| r.catchup_window_ms),
         column(rows, |r| r.paused),
-        column(rows, |r| maybe_at(r.next_fire_at)),
-        column(rows, |r| maybe_at(r.last_fire_at)),
+        nullable(rows, |r| maybe_at(r.next_fire_at)),
+        nullable(rows, |r| maybe_at(r.last_fire_at)),
         column(rows, |r| r.last_run),
         column(rows, |r| at(r.created_at)),
         column(rows, |r| at(r.updated_at)),

@@ -2,7 +2,7 @@
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::SignalRecord;
-use crate::persistence::postgres::bind::{Call, at, column, maybe_at, payload, value};
+use crate::persistence::postgres::bind::{Call, at, column, maybe_at, nullable, payload, value};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::signals;
 
@@ -13,10 +13,10 @@ pub(in crate::persistence::postgres) fn put<'a>(shard: i32, rows: &[&'a SignalRe
         column(rows, |r| r.run_id),
         column(rows, |r| r.signal_id),
         column(rows, |r| r.signal_type.as_str()),
-        column(rows, |r| payload(&r.payload)),
+        nullable(rows, |r| payload(&r.payload)),
         column(rows, |r| r.arrival),
         column(rows, |r| at(r.sent_at)),
-        column(rows, |r| maybe_at(r.processed_at)),
+        nullable(rows, |r| maybe_at(r.processed_at)),
     ];
     Call::new(&signals::PUT_SIGNALS, params)
 }

@@ -5,7 +5,9 @@ use uuid::Uuid;
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{UpdateRecord, UpdateState};
-use crate::persistence::postgres::bind::{Call, at, column, json, maybe_at, payload, value};
+use crate::persistence::postgres::bind::{
+    Call, at, column, json, maybe_at, nullable, payload, value,
+};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::updates;
 use crate::persistence::sql::rows::UpdateAnswerRow;
@@ -20,13 +22,13 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |r| r.run_id),
         column(rows, |r| r.update_id.as_str()),
         column(rows, |r| r.name.as_str()),
-        column(rows, |r| payload(&r.input)),
+        nullable(rows, |r| payload(&r.input)),
         column(rows, |r| r.arrival),
         column(rows, |r| state_name(&r.state)),
         column(rows, |r| result(&r.state)),
         column(rows, |r| error(&r.state)),
         column(rows, |r| at(r.created_at)),
-        column(rows, |r| maybe_at(r.completed_at)),
+        nullable(rows, |r| maybe_at(r.completed_at)),
     ];
     Call::new(&updates::INSERT_UPDATES, params)
 }

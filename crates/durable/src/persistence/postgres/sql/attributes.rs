@@ -9,8 +9,7 @@ statements! {
         INSERT INTO {s}.durable_search_attributes
             (partition_key, workflow_id, name, kind, value_text, value_int, value_double, value_bool,
              value_time)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) AS u
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9)
         ON CONFLICT (partition_key, workflow_id, name) DO UPDATE
         SET kind = excluded.kind, value_text = excluded.value_text, value_int = excluded.value_int,
             value_double = excluded.value_double, value_bool = excluded.value_bool,
@@ -19,7 +18,7 @@ statements! {
     /// Removes attributes. Primary key.
     DELETE_ATTRIBUTES [INT4, UUID_ARRAY, TEXT_ARRAY] = "
         DELETE FROM {s}.durable_search_attributes AS t
-        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, name) OFFSET 0) AS k
+        USING (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS name OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.name = k.name";
 
     /// A run's attributes. Primary key by its first two columns.

@@ -8,8 +8,7 @@ statements! {
     INSERT_EVENTS [INT4, TIMESTAMPTZ, UUID_ARRAY, INT8_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, BYTEA_ARRAY] = "
         INSERT INTO {s}.durable_workflow_events
             (partition_key, created_at, workflow_id, sequence_num, event_type, event_data, payload)
-        SELECT $1, $2, u.*
-        FROM unnest($3, $4, $5, $6, $7) AS u";
+        SELECT $1, $2, unnest($3), unnest($4), unnest($5), unnest($6), unnest($7)";
 
     /// A run's events after a place. Primary key, in its order.
     READ_EVENTS [INT4, UUID, INT8] = "

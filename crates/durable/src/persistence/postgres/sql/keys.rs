@@ -7,15 +7,14 @@ statements! {
     /// that this transaction made, so that they can be taken back.
     RESERVE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
         INSERT INTO {s}.durable_keys (partition_key, kind, key, created_at)
-        SELECT $1, u.kind, u.key, clock_timestamp()
-        FROM unnest($2, $3) AS u(kind, key)
+        SELECT $1, unnest($2), unnest($3), clock_timestamp()
         ON CONFLICT (partition_key, kind, key) DO NOTHING
         RETURNING kind, key";
 
     /// Locks keys. Primary key; locks in its order.
     LOCK_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
         SELECT t.kind, t.key, t.run_id, t.created_at
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(kind, key) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS kind, unnest($3) AS key OFFSET 0) AS k
         JOIN {s}.durable_keys AS t
           ON t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key
         ORDER BY t.kind, t.key
@@ -25,28 +24,27 @@ statements! {
     /// Primary key.
     READ_TOMBSTONES [INT4, TEXT_ARRAY] = "
         SELECT t.kind, t.key, t.run_id, t.created_at
-        FROM (SELECT $1 AS shard, 'tombstone'::TEXT AS kind, u.* FROM unnest($2) AS u(key) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, 'tombstone'::TEXT AS kind, unnest($2) AS key OFFSET 0) AS k
         JOIN {s}.durable_keys AS t
           ON t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key";
 
     /// Writes keys, or moves them to another run. In key order.
     PUT_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY, TIMESTAMPTZ_ARRAY] = "
         INSERT INTO {s}.durable_keys (partition_key, kind, key, run_id, created_at)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5) AS u
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5)
         ON CONFLICT (partition_key, kind, key) DO UPDATE
         SET run_id = excluded.run_id, created_at = excluded.created_at";
 
     /// Takes back reserved keys that got no run. Primary key.
     UNRESERVE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY] = "
         DELETE FROM {s}.durable_keys AS t
-        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(kind, key) OFFSET 0) AS k
+        USING (SELECT $1 AS shard, unnest($2) AS kind, unnest($3) AS key OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key AND t.run_id IS NULL";
 
     /// Deletes keys that still are the run's. Primary key.
     DELETE_KEYS [INT4, TEXT_ARRAY, TEXT_ARRAY, UUID_ARRAY] = "
         DELETE FROM {s}.durable_keys AS t
-        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3, $4) AS u(kind, key, run_id) OFFSET 0) AS k
+        USING (SELECT $1 AS shard, unnest($2) AS kind, unnest($3) AS key, unnest($4) AS run_id OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.kind = k.kind AND t.key = k.key AND t.run_id = k.run_id";
 
     /// Old tombstones of a shard. Index `tombstones`, in its order.

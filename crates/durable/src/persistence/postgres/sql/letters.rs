@@ -15,7 +15,7 @@ statements! {
     /// Letters by run and id; the run's lock keeps them as they are. Primary key.
     READ_LETTERS [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
         SELECT ", letter_columns!(), "
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS id OFFSET 0) AS k
         JOIN {s}.durable_dead_letter_queue AS t
           ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id
         ORDER BY t.workflow_id, t.id
@@ -28,8 +28,8 @@ statements! {
         INSERT INTO {s}.durable_dead_letter_queue AS t
             (partition_key, id, workflow_id, activity_id, activity_type, input, options, epoch,
              attempts, last_error, error_history, parked, state, dead_at, requeued_at, requeue_count)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) AS u
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9),
+               unnest($10), unnest($11), unnest($12), unnest($13), unnest($14), unnest($15), unnest($16)
         ON CONFLICT (partition_key, workflow_id, id) DO UPDATE
         SET activity_id = excluded.activity_id, activity_type = excluded.activity_type,
             input = excluded.input, options = excluded.options, epoch = excluded.epoch,

@@ -8,8 +8,7 @@ statements! {
                  TIMESTAMPTZ_ARRAY] = "
         INSERT INTO {s}.durable_step_logs
             (partition_key, id, workflow_id, activity_id, attempt, level, message, meta, created_at)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9) AS u
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9)
         ON CONFLICT (partition_key, workflow_id, id) DO NOTHING";
 
     /// A page of a run's lines. Primary key, in its order.

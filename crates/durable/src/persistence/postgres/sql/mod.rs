@@ -3,6 +3,10 @@
 //! Shapes that a distributed PostgreSQL takes too: sets come as arrays through `unnest`, one shard a statement,
 //! no writable CTE.
 //!
+//! The columns of a set stand in a select list, `SELECT unnest($2), unnest($3)`, and not in `FROM unnest($2, $3)`: there each array would
+//! be copied into a store of its own first, which for a set of thirty columns costs five times as much. Both have NULL where
+//! one array ends before another, and `bind::nullable` makes use of that.
+//!
 //! Where a set is joined to a table, the shard comes as a column of the set, `k.shard`, from behind `OFFSET 0`, and is compared by
 //! `ANY(ARRAY[k.shard])`. That is to say no more to the planner than it must know. It takes `partition_key = $1` for very selective
 //! as long as a table has not been analysed, reads the whole shard by the primary key's first column and compares every row with the

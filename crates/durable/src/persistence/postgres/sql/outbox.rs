@@ -15,7 +15,7 @@ statements! {
     /// Locks outbox events by run and id. Primary key; locks in its order.
     LOCK_OUTBOX [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
         SELECT ", outbox_columns!(), "
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS id OFFSET 0) AS k
         JOIN {s}.durable_outbox AS t
           ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id
         ORDER BY t.workflow_id, t.id
@@ -27,8 +27,8 @@ statements! {
         INSERT INTO {s}.durable_outbox
             (partition_key, id, workflow_id, event_type, payload, idempotency_key, state, attempts,
              available_at, token, last_error, created_at, published_at)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) AS u
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9),
+               unnest($10), unnest($11), unnest($12), unnest($13)
         ON CONFLICT (partition_key, workflow_id, id) DO NOTHING";
 
     /// Changed events, locked before. Primary key.
@@ -37,9 +37,10 @@ statements! {
         UPDATE {s}.durable_outbox AS t
         SET state = k.state, attempts = k.attempts, available_at = k.available_at, token = k.token,
             last_error = k.last_error, published_at = k.published_at
-        FROM (SELECT $1 AS shard, u.*
-              FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
-              AS u(id, workflow_id, state, attempts, available_at, token, last_error, published_at)
+        FROM (SELECT $1 AS shard,
+                     unnest($2) AS id, unnest($3) AS workflow_id, unnest($4) AS state, unnest($5) AS attempts,
+                     unnest($6) AS available_at, unnest($7) AS token, unnest($8) AS last_error,
+                     unnest($9) AS published_at
               OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 

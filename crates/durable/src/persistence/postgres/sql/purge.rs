@@ -7,7 +7,7 @@ macro_rules! delete_of {
         concat!(
             "DELETE FROM {s}.",
             $table,
-            " AS t USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k \
+            " AS t USING (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k \
              WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id"
         )
     };
@@ -35,11 +35,11 @@ statements! {
     /// Messages that the run sent.
     PURGE_MESSAGES [INT4, UUID_ARRAY] = "
         DELETE FROM {s}.durable_messages AS t
-        USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        USING (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.sender = k.run_id";
     /// The runs.
     PURGE_RUNS [INT4, UUID_ARRAY] = "
         DELETE FROM {s}.durable_workflow_instances AS t
-        USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        USING (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id";
 }

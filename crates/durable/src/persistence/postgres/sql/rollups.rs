@@ -8,8 +8,7 @@ statements! {
                  INT8_ARRAY] = "
         INSERT INTO {s}.durable_rollups AS t
             (partition_key, slot, hour, kind, name, outcome, duration_exp, count, total_ms)
-        SELECT $1, $2, u.*
-        FROM unnest($3, $4, $5, $6, $7, $8, $9) AS u
+        SELECT $1, $2, unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9)
         ON CONFLICT (partition_key, hour, kind, name, outcome, duration_exp, slot) DO UPDATE
         SET count = t.count + excluded.count, total_ms = t.total_ms + excluded.total_ms";
 

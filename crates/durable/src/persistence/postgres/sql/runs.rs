@@ -24,7 +24,7 @@ statements! {
                ready_at, owner_id, owner_expires_at, blocked_build, blocked_reason,
                execution_deadline, run_deadline, run_timeout_ms, created_at, updated_at, started_at,
                completed_at, task_count, line_count
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id
         ORDER BY t.id
         FOR UPDATE OF t";
@@ -32,7 +32,7 @@ statements! {
     /// Runs by id, nothing locked. Primary key.
     READ_RUNS [INT4, UUID_ARRAY] = concat!("
         SELECT ", run_columns!(), "
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id");
 
     /// New runs. A run id that exists is a unique violation: somebody else was first, and the write is planned again.
@@ -44,10 +44,12 @@ statements! {
                  TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY,
                  TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
         INSERT INTO {s}.durable_workflow_instances (partition_key, ", run_columns!(), ", deadline_at)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-                    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35,
-                    $36, $37, $38, $39, $40, $41) AS u");
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9),
+               unnest($10), unnest($11), unnest($12), unnest($13), unnest($14), unnest($15), unnest($16),
+               unnest($17), unnest($18), unnest($19), unnest($20), unnest($21), unnest($22), unnest($23),
+               unnest($24), unnest($25), unnest($26), unnest($27), unnest($28), unnest($29), unnest($30),
+               unnest($31), unnest($32), unnest($33), unnest($34), unnest($35), unnest($36), unnest($37),
+               unnest($38), unnest($39), unnest($40), unnest($41)");
 
     /// Changed runs, locked before. Primary key. Input and outcome are kept unless their flag is set; a kept one keeps its
     /// place in TOAST.
@@ -68,14 +70,16 @@ statements! {
             input = CASE WHEN k.new_input THEN k.input ELSE t.input END,
             result = CASE WHEN k.new_outcome THEN k.result ELSE t.result END,
             error = CASE WHEN k.new_outcome THEN k.error ELSE t.error END
-        FROM (SELECT $1 AS shard, u.*
-              FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                          $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29)
-              AS u(id, status, has_children, sequence_num, history_start, iteration, epoch, arrivals,
-                  consumed, last_turn, ready_at, owner_id, owner_expires_at, blocked_build,
-                  blocked_reason, execution_deadline, run_deadline, deadline_at, updated_at,
-                  started_at, completed_at, task_count, line_count, new_input, input, new_outcome,
-                  result, error)
+        FROM (SELECT $1 AS shard,
+                     unnest($2) AS id, unnest($3) AS status, unnest($4) AS has_children, unnest($5) AS sequence_num,
+                     unnest($6) AS history_start, unnest($7) AS iteration, unnest($8) AS epoch,
+                     unnest($9) AS arrivals, unnest($10) AS consumed, unnest($11) AS last_turn,
+                     unnest($12) AS ready_at, unnest($13) AS owner_id, unnest($14) AS owner_expires_at,
+                     unnest($15) AS blocked_build, unnest($16) AS blocked_reason, unnest($17) AS execution_deadline,
+                     unnest($18) AS run_deadline, unnest($19) AS deadline_at, unnest($20) AS updated_at,
+                     unnest($21) AS started_at, unnest($22) AS completed_at, unnest($23) AS task_count,
+                     unnest($24) AS line_count, unnest($25) AS new_input, unnest($26) AS input,
+                     unnest($27) AS new_outcome, unnest($28) AS result, unnest($29) AS error
               OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.id";
 

@@ -24,8 +24,8 @@ statements! {
                    INT8_ARRAY, BOOL_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
                    TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
         INSERT INTO {s}.durable_schedules (", schedule_columns!(), ")
-        SELECT u.*
-        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS u
+        SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8),
+               unnest($9), unnest($10), unnest($11), unnest($12), unnest($13), unnest($14)
         ON CONFLICT (id) DO UPDATE
         SET workflow_type = excluded.workflow_type, version = excluded.version,
             input = excluded.input, cron = excluded.cron, time_zone = excluded.time_zone,
@@ -39,8 +39,8 @@ statements! {
                       INT8_ARRAY, BOOL_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
                       TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
         INSERT INTO {s}.durable_schedules (", schedule_columns!(), ")
-        SELECT u.*
-        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) AS u
+        SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8),
+               unnest($9), unnest($10), unnest($11), unnest($12), unnest($13), unnest($14)
         ON CONFLICT (id) DO UPDATE
         SET workflow_type = excluded.workflow_type, version = excluded.version,
             input = excluded.input, cron = excluded.cron, time_zone = excluded.time_zone,

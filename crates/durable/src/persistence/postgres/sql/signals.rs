@@ -6,7 +6,7 @@ statements! {
     /// Signals by run and id; the run's lock keeps them as they are. Primary key.
     READ_SIGNALS [INT4, UUID_ARRAY, UUID_ARRAY] = "
         SELECT t.workflow_id, t.id, t.signal_type, t.payload, t.sequence_num, t.sent_at, t.processed_at
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS id OFFSET 0) AS k
         JOIN {s}.durable_signals AS t
           ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 
@@ -34,8 +34,7 @@ statements! {
                  TIMESTAMPTZ_ARRAY] = "
         INSERT INTO {s}.durable_signals AS t
             (partition_key, workflow_id, id, signal_type, payload, sequence_num, sent_at, processed_at)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5, $6, $7, $8) AS u
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8)
         ON CONFLICT (partition_key, workflow_id, id) DO UPDATE
         SET sequence_num = excluded.sequence_num, processed_at = excluded.processed_at";
 }

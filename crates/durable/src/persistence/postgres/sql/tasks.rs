@@ -17,7 +17,7 @@ statements! {
     /// Locks tasks by run and id. Primary key; locks in its order.
     LOCK_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
         SELECT ", task_columns!(), "
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS id OFFSET 0) AS k
         JOIN {s}.durable_task_queue AS t
           ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id
         ORDER BY t.workflow_id, t.id
@@ -26,7 +26,7 @@ statements! {
     /// Locks all tasks of runs. Primary key by its first two columns; locks in its order.
     LOCK_TASKS_OF [INT4, UUID_ARRAY] = concat!("
         SELECT ", task_columns!(), "
-        FROM (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         JOIN {s}.durable_task_queue AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id
         ORDER BY t.workflow_id, t.id
         FOR UPDATE OF t");
@@ -34,13 +34,13 @@ statements! {
     /// Tasks that leave, locked before. Primary key.
     DELETE_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = "
         DELETE FROM {s}.durable_task_queue AS t
-        USING (SELECT $1 AS shard, u.* FROM unnest($2, $3) AS u(workflow_id, id) OFFSET 0) AS k
+        USING (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS id OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 
     /// All tasks of runs that ended, go on as new or were reset. Primary key by its first two columns.
     DELETE_TASKS_OF [INT4, UUID_ARRAY] = "
         DELETE FROM {s}.durable_task_queue AS t
-        USING (SELECT $1 AS shard, u.* FROM unnest($2) AS u(run_id) OFFSET 0) AS k
+        USING (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id";
 
     /// Queues tasks.
@@ -57,9 +57,11 @@ statements! {
              heartbeat_details, schedule_to_start_timeout_ms, start_to_close_timeout_ms,
              heartbeat_timeout_ms, close_deadline, timeout_at, due_at, attempts, requeue_count,
              trace_id, span_id, trace_flags)
-        SELECT $1, u.*
-        FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-                    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34) AS u";
+        SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9),
+               unnest($10), unnest($11), unnest($12), unnest($13), unnest($14), unnest($15), unnest($16),
+               unnest($17), unnest($18), unnest($19), unnest($20), unnest($21), unnest($22), unnest($23),
+               unnest($24), unnest($25), unnest($26), unnest($27), unnest($28), unnest($29), unnest($30),
+               unnest($31), unnest($32), unnest($33), unnest($34)";
 
     /// Changed tasks, locked before. Primary key.
     UPDATE_TASKS [INT4, UUID_ARRAY, UUID_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INT4_ARRAY, INT4_ARRAY,
@@ -73,11 +75,13 @@ statements! {
             heartbeat_details = k.heartbeat_details, close_deadline = k.close_deadline,
             timeout_at = k.timeout_at, due_at = k.due_at, attempts = k.attempts,
             requeue_count = k.requeue_count
-        FROM (SELECT $1 AS shard, u.*
-              FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
-              AS u(workflow_id, id, status, visible_at, attempt, deliveries, claimed_by, claimed_at,
-                  token, lease_expires_at, heartbeat_at, heartbeat_details, close_deadline,
-                  timeout_at, due_at, attempts, requeue_count)
+        FROM (SELECT $1 AS shard,
+                     unnest($2) AS workflow_id, unnest($3) AS id, unnest($4) AS status, unnest($5) AS visible_at,
+                     unnest($6) AS attempt, unnest($7) AS deliveries, unnest($8) AS claimed_by,
+                     unnest($9) AS claimed_at, unnest($10) AS token, unnest($11) AS lease_expires_at,
+                     unnest($12) AS heartbeat_at, unnest($13) AS heartbeat_details, unnest($14) AS close_deadline,
+                     unnest($15) AS timeout_at, unnest($16) AS due_at, unnest($17) AS attempts,
+                     unnest($18) AS requeue_count
               OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 
