@@ -115,6 +115,7 @@ impl WorkerPool {
         let direct = self.accepting_tasks()
             && self.activities.contains(activity_type)
             && options.circuit_breaker.is_none()
+            && options.rate_limit.is_none()
             && !self.backlog.lock().contains(activity_type);
         if direct { self.slots.try_take() } else { None }
     }

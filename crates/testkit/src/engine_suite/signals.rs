@@ -80,13 +80,15 @@ async fn a_signal_that_comes_as_the_run_ends_is_kept_or_refused(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let run = engine.client().start::<Scripted>(Script::of([wait("go")])).await.expect("starts");
     let mut taken = 0;
-    loop {
+    // Bounded: a flood that never pauses would keep the run from ending until its inbox is full.
+    for _ in 0..200 {
         match run.signal("go", &1).await {
             Ok(()) => taken += 1,
             Err(error) if error.is_run_finished() => break,
             Err(error) => panic!("{error}"),
         }
     }
+    run.result().await.expect("completes");
     assert!(taken >= 1);
     assert_eq!(received(&engine, run.id()).await, taken);
     engine.shutdown().await.expect("stops");
