@@ -30,6 +30,9 @@ enum Command {
     Faults(commands::faults::Args),
     /// Plants known mistakes and shows that the suites catch each
     Prove(commands::prove::Args),
+    /// A worker process for the suites that kill some
+    #[command(hide = true)]
+    Worker(commands::worker::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -43,5 +46,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Differential(args) => runtime.block_on(commands::differential::run(&args)),
         Command::Faults(args) => runtime.block_on(commands::faults::run(&args)),
         Command::Prove(args) => commands::prove::run(&args),
+        Command::Worker(args) => runtime.block_on(commands::worker::run(&args)),
     }
 }
