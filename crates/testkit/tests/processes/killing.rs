@@ -1,76 +1,14 @@
-//! Real worker processes: killed in the middle of their work, competing for it, sharing it.
+//! Processes killed in the middle of their work.
 
 use std::collections::BTreeMap;
 
-use durable_testkit::audit::audit;
 use durable_testkit::engine_suite::{Script, Scripted, Step};
-use durable_testkit::postgres::TestDatabase;
-use durable_testkit::process::{Effects, WorkerProcess, open_store};
 use everruns_durable::core::WorkflowEvent;
-use everruns_durable::persistence::{Shards, WorkflowEventStore};
-use everruns_durable::prelude::*;
+use everruns_durable::persistence::WorkflowEventStore;
 use serde_json::json;
-use tempfile::TempDir;
 use uuid::Uuid;
 
-/// A worker that gives no sign for so long has lost its work to others: short, since the tests wait for it.
-const SHORT_LEASE: [&str; 2] = ["--lease-ms", "1500"];
-
-/// A database and a file for effects, both a test's own.
-struct Ground {
-    url: String,
-    effects: Effects,
-    database: Option<TestDatabase>,
-    _folder: TempDir,
-}
-
-impl Ground {
-    async fn postgres() -> anyhow::Result<Self> {
-        let database = TestDatabase::create(Shards::new(1)).await?;
-        let folder = tempfile::tempdir()?;
-        Ok(Self {
-            url: database.url()?,
-            effects: Effects::at(folder.path().join("effects")),
-            database: Some(database),
-            _folder: folder,
-        })
-    }
-
-    /// A file on a real disk: what is killed here must find again what it was told was stored.
-    fn sqlite() -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        Ok(Self {
-            url: format!("sqlite:{}", folder.path().join("durable.db").display()),
-            effects: Effects::at(folder.path().join("effects")),
-            database: None,
-            _folder: folder,
-        })
-    }
-
-    async fn worker(&self, flags: &[&[&str]]) -> anyhow::Result<WorkerProcess> {
-        let program = env!("CARGO_BIN_EXE_durable-testkit");
-        WorkerProcess::start(program, &self.url, &self.effects, &flags.concat()).await
-    }
-
-    async fn client(&self) -> anyhow::Result<Client> {
-        Ok(Client::on(open_store(&self.url).await?))
-    }
-
-    /// Checks the invariants and gives back what the test occupied.
-    async fn close(self) -> anyhow::Result<()> {
-        let report = audit(&*open_store(&self.url).await?, None).await?;
-        assert!(report.is_clean(), "{report}");
-        if let Some(database) = self.database {
-            database.remove().await;
-        }
-        Ok(())
-    }
-}
-
-fn parallel(name: &str, count: usize) -> Script {
-    let name = name.to_owned();
-    Script::of([Step::Parallel { name, count }])
-}
+use crate::ground::{Ground, SHORT_LEASE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_workers_task_is_done_by_another_on_postgres() -> anyhow::Result<()> {
@@ -129,35 +67,6 @@ async fn a_killed_process_carries_on_from_its_sqlite_file() -> anyhow::Result<()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_worker_processes_share_the_work() -> anyhow::Result<()> {
-    const TASKS: usize = 600;
-    let ground = Ground::postgres().await?;
-    let mut workers = Vec::new();
-    for _ in 0..3 {
-        workers.push(ground.worker(&[&["--slots", "4"]]).await?);
-    }
-    let engine = Engine::on(open_store(&ground.url).await?)
-        .workflow::<Scripted>()
-        .start()
-        .await?;
-    engine.run::<Scripted>(parallel("paced", TASKS)).await?;
-    engine.shutdown().await?;
-    for worker in workers {
-        worker.stop().await?;
-    }
-    let shares = ground.effects.by_process();
-    assert_eq!(shares.len(), 3, "{shares:?}");
-    let fair = TASKS / 3;
-    assert!(
-        shares
-            .values()
-            .all(|share| share.abs_diff(fair) <= fair / 5),
-        "{shares:?}"
-    );
-    ground.close().await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sequential_tasks_keep_their_order_while_their_workers_are_killed() -> anyhow::Result<()> {
     let ground = Ground::postgres().await?;
     let flags: [&[&str]; 2] = [&["--workflows", "--slots", "1"], &SHORT_LEASE];
@@ -200,26 +109,6 @@ async fn sequential_tasks_keep_their_order_while_their_workers_are_killed() -> a
     order.dedup();
     let expected: Vec<String> = (0..10).map(|n| format!("s0-{n}")).collect();
     assert_eq!(order, expected, "none before its predecessor was done");
-    ground.close().await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_tasks_go_through_one_worker_in_bounded_memory() -> anyhow::Result<()> {
-    const MEMORY_MIB_MAX: u64 = 512;
-    let ground = Ground::postgres().await?;
-    let worker = ground.worker(&[&["--workflows", "--slots", "200"]]).await?;
-    let client = ground.client().await?;
-    let mut runs = Vec::new();
-    for _ in 0..100 {
-        runs.push(client.start::<Scripted>(parallel("effect", 100)).await?);
-    }
-    for run in runs {
-        assert_eq!(run.ended().await?.status.as_str(), "completed");
-    }
-    let memory = worker.peak_memory_mib()?;
-    assert!(memory < MEMORY_MIB_MAX, "{memory} MiB");
-    worker.stop().await?;
-    assert_eq!(ground.effects.count(), 10_000);
     ground.close().await
 }
 
