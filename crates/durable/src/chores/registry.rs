@@ -39,7 +39,11 @@ impl Chore for Registry {
             node.store.register_worker(node.worker_info(), None).await?;
             self.registered.store(true, Ordering::SeqCst);
         } else {
-            match node.store.worker_heartbeat(node.worker_beat(), None).await? {
+            match node
+                .store
+                .worker_heartbeat(node.worker_beat(), None)
+                .await?
+            {
                 Some(WorkerStatus::Draining | WorkerStatus::Stopped) => {
                     if node.pool.accepting_tasks() {
                         info!("this worker was asked to drain");

@@ -153,8 +153,9 @@ impl Client {
         signal_type: &str,
         payload: &T,
     ) -> Result<()> {
-        let payload = Payload::from_value(payload)
-            .map_err(|error| Error::payload(format!("the payload of signal {signal_type}"), error))?;
+        let payload = Payload::from_value(payload).map_err(|error| {
+            Error::payload(format!("the payload of signal {signal_type}"), error)
+        })?;
         let signal_id = self.shared.runtime.new_id();
         self.send(run_id, signal_id, signal_type, payload).await
     }
@@ -207,7 +208,8 @@ impl Client {
     /// # Errors
     /// As [`Client::signal`].
     pub async fn request_shutdown(&self, run_id: Uuid) -> Result<()> {
-        self.signal(run_id, signal_types::SHUTDOWN, "shutdown").await
+        self.signal(run_id, signal_types::SHUTDOWN, "shutdown")
+            .await
     }
 
     /// Ends a run at once: failed, with error `WorkflowTerminated`.
@@ -233,9 +235,8 @@ impl Client {
                 Ok(())
             }
             Some(TerminateOutcome::AlreadyFinished(status)) => {
-                let rejection = crate::persistence::model::SendRejection::RunFinished {
-                    status: *status,
-                };
+                let rejection =
+                    crate::persistence::model::SendRejection::RunFinished { status: *status };
                 Err(Kind::Send { run_id, rejection }.into())
             }
             Some(TerminateOutcome::NotFound) | None => Err(Kind::NotFound(run_id).into()),

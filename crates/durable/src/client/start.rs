@@ -11,9 +11,7 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle};
 use crate::error::Kind;
-use crate::persistence::model::{
-    NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun,
-};
+use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
 

@@ -67,7 +67,11 @@ impl EngineBuilder {
     }
 
     /// Runs an async closure as an activity.
-    pub fn activity_fn<F, I, O, Fut>(mut self, activity_type: impl Into<String>, function: F) -> Self
+    pub fn activity_fn<F, I, O, Fut>(
+        mut self,
+        activity_type: impl Into<String>,
+        function: F,
+    ) -> Self
     where
         F: Fn(ActivityContext, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, ActivityError>> + Send + 'static,
@@ -193,7 +197,9 @@ fn check(settings: &Settings) -> Result<()> {
         return refuse("max_concurrent_tasks and claim_batch_size must be at least 1");
     }
     if worker.lease_renewal.is_zero() || worker.lease_renewal * 2 > worker.lease {
-        return refuse("lease_renewal must be above 0 and at most half of lease, so that one lost renewal does not lose the lease");
+        return refuse(
+            "lease_renewal must be above 0 and at most half of lease, so that one lost renewal does not lose the lease",
+        );
     }
     if settings.turns.set_max == 0 || settings.turns.claim_max == 0 {
         return refuse("turns.set_max and turns.claim_max must be at least 1");

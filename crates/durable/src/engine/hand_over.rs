@@ -21,7 +21,11 @@ pub(super) struct HandOver {
 
 impl HandOver {
     /// Marks the tasks that this process wants, and holds a slot for each.
-    pub(super) fn reserve(node: &Arc<Node>, commit: &mut TurnCommit, program: &ProgramState) -> Self {
+    pub(super) fn reserve(
+        node: &Arc<Node>,
+        commit: &mut TurnCommit,
+        program: &ProgramState,
+    ) -> Self {
         let mut slots = HashMap::new();
         let new_sequential = commit.tasks.iter().filter(|t| t.options.sequential).count();
         // In line behind one that is not finished it cannot be leased; an activity that ends with this very turn is over.
@@ -56,7 +60,14 @@ impl HandOver {
         for task in self.tasks {
             let slot = self.slots.remove(&task.task_id);
             match (places.get(&task.task_id), slot) {
-                (Some(TaskPlace::Leased { lease, expires_at, started_at }), Some(slot)) => {
+                (
+                    Some(TaskPlace::Leased {
+                        lease,
+                        expires_at,
+                        started_at,
+                    }),
+                    Some(slot),
+                ) => {
                     debug_assert_eq!(lease.run_id, run_id);
                     let claimed = ClaimedTask {
                         lease: lease.clone(),

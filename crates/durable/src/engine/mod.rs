@@ -176,7 +176,10 @@ impl Engine {
         if leases.is_empty() {
             return Ok(());
         }
-        warn!(tasks = leases.len(), "activities still run and are given back");
+        warn!(
+            tasks = leases.len(),
+            "activities still run and are given back"
+        );
         let releases = leases.into_iter().map(TaskRelease::now).collect();
         self.node.store.release_tasks(releases, None).await?;
         Ok(())

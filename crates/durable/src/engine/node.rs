@@ -54,7 +54,9 @@ impl Node {
             backpressure_reason: beat.backpressure_reason,
             started_at: now,
             last_heartbeat_at: now,
-            hostname: std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()),
+            hostname: std::env::var("HOSTNAME")
+                .ok()
+                .filter(|name| !name.is_empty()),
             version: Some(self.settings.build.clone()),
             metadata: Payload::ABSENT,
             tasks_completed: beat.tasks_completed,

@@ -93,7 +93,10 @@ impl Default for ChoreSettings {
 
 /// Names this build after its executable, so that a fixed one is another: `DURABLE_BUILD_ID`, or its size and date.
 fn default_build() -> String {
-    if let Some(build) = std::env::var("DURABLE_BUILD_ID").ok().filter(|build| !build.is_empty()) {
+    if let Some(build) = std::env::var("DURABLE_BUILD_ID")
+        .ok()
+        .filter(|build| !build.is_empty())
+    {
         return build;
     }
     let executable = std::env::current_exe().and_then(std::fs::metadata);

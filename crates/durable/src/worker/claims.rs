@@ -99,7 +99,10 @@ impl Claims {
             }
             Err(error) => {
                 debug!(%error, "tasks could not be claimed");
-                self.pool.runtime.sleep(self.pool.settings.poll_interval).await;
+                self.pool
+                    .runtime
+                    .sleep(self.pool.settings.poll_interval)
+                    .await;
                 More::Later
             }
         }

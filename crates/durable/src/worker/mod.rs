@@ -19,8 +19,8 @@ mod slots;
 
 pub(crate) use claims::Claims;
 pub(crate) use leases::LeaseKeeper;
-pub use pool::WorkerPool;
 pub(crate) use pool::PoolParts;
+pub use pool::WorkerPool;
 pub(crate) use results::{Finished, ResultListener, ResultSink};
 pub use settings::WorkerSettings;
 pub(crate) use slots::{Slot, Slots};

@@ -10,9 +10,7 @@ use tracing::{debug, error};
 
 use super::Slot;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
-use crate::persistence::model::{
-    ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult,
-};
+use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
 use crate::persistence::{StoreError, WorkerPort};
 use crate::runtime::Runtime;
 
