@@ -391,6 +391,17 @@ pub fn boom() -> Failure {
     Failure::new("Boom", "it broke")
 }
 
+/// A signal that waits, as the history of a run keeps it that ends first.
+pub(crate) fn as_unread(fact: WorkflowEvent) -> WorkflowEvent {
+    match fact {
+        WorkflowEvent::SignalReceived { signal, .. } => WorkflowEvent::SignalReceived {
+            signal,
+            unread: true,
+        },
+        other => panic!("{other:?} is no signal"),
+    }
+}
+
 /// JSON text as a payload.
 #[must_use]
 pub fn json(text: &str) -> Payload {
