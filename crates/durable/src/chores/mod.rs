@@ -5,6 +5,7 @@
 
 mod due;
 mod listener;
+mod lookout;
 mod reaper;
 mod registry;
 mod relay;
@@ -23,6 +24,7 @@ use crate::runtime::Runtime;
 
 pub(crate) use due::Due;
 pub(crate) use listener::listen;
+pub(crate) use lookout::Lookout;
 pub(crate) use reaper::Reaper;
 pub(crate) use registry::Registry;
 pub(crate) use relay::Relay;
@@ -42,6 +44,9 @@ pub(crate) trait Chore: Send + Sync + 'static {
         std::future::pending().await
     }
 }
+
+/// For chores that have nothing to do until they are rung: [`Lookout`] rings where somebody else forgot to.
+pub(crate) const UNTIL_RUNG: Duration = Duration::from_secs(60 * 60);
 
 /// First wait after a failed tick; doubles up to the largest.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -87,6 +92,7 @@ pub(crate) async fn run(chore: impl Chore, runtime: Runtime, stop: CancellationT
 pub(crate) fn start_all(node: &Arc<Node>, claims: &CancellationToken, all: &CancellationToken) {
     start(node, claims, TurnClaims::new(Arc::clone(node)));
     start(node, claims, Registry::new(Arc::clone(node)));
+    start(node, claims, Lookout::new(Arc::clone(node)));
     start(node, all, Due::new(Arc::clone(node)));
     start(node, all, Reaper::new(Arc::clone(node)));
     start(node, all, Relay::new(Arc::clone(node)));

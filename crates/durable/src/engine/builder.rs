@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use durable_core::ActivityError;
 use serde::Serialize;
@@ -177,6 +178,7 @@ impl EngineBuilder {
             pool,
             results,
             leases,
+            store_ahead_us: AtomicI64::new(0),
         };
         Ok(Engine::launch(Arc::new(node)))
     }

@@ -24,6 +24,8 @@ pub(crate) struct Hub {
     pub(crate) turns: Notify,
     /// Messages wait to be delivered.
     pub(crate) messages: Notify,
+    /// Leases may have run out.
+    pub(crate) leases: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
     finished: Mutex<HashMap<Uuid, Arc<Notify>>>,
@@ -37,6 +39,7 @@ impl Hub {
             tasks: Notify::new(),
             turns: Notify::new(),
             messages: Notify::new(),
+            leases: Notify::new(),
             due: DueBell::default(),
             finished: Mutex::default(),
             bell,

@@ -208,7 +208,6 @@ fn spawn_worker(node: &Arc<Node>, stops: &Stops) {
         hub: Arc::clone(&node.hub),
         shards: node.store.shards(),
         worker_id: node.worker_id.clone(),
-        fallback_poll: node.settings.chores.fallback_poll,
     };
     node.runtime.spawn(claims.run(stops.claims.clone()));
 }

@@ -1,9 +1,11 @@
 //! One process's engine: the parts and how they know each other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use durable_core::{Payload, Timestamp};
+use jiff::SignedDuration;
 
 use super::hub::Hub;
 use super::settings::Settings;
@@ -24,6 +26,8 @@ pub(crate) struct Node {
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) results: Arc<ResultSink>,
     pub(crate) leases: Arc<LeaseKeeper>,
+    /// By how much the store's clock is ahead of this node's.
+    pub(crate) store_ahead_us: AtomicI64,
 }
 
 impl Node {
@@ -33,9 +37,18 @@ impl Node {
         u16::try_from(self.runtime.below(shards)).unwrap_or(0)
     }
 
-    /// How long until an instant of the store's, by this node's clock. A hint: the store decides what is due.
+    /// The store's clock shows this now.
+    pub(crate) fn set_clock(&self, store_now: Timestamp) {
+        let ahead = store_now.as_microsecond() - self.runtime.now().as_microsecond();
+        self.store_ahead_us.store(ahead, Ordering::Relaxed);
+    }
+
+    /// How long until an instant of the store's, as far as can be told from here: clocks differ, so this one reckons with the
+    /// difference it saw last. A hint: the store decides what is due.
     pub(crate) fn until(&self, instant: Timestamp) -> Duration {
-        let left = instant.duration_since(self.runtime.now());
+        let ahead = SignedDuration::from_micros(self.store_ahead_us.load(Ordering::Relaxed));
+        let now = self.runtime.now().saturating_add(ahead).unwrap_or(instant);
+        let left = instant.duration_since(now);
         // A microsecond is cut off by some stores: not to be early is to come once instead of twice.
         Duration::try_from(left).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
     }

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Slot, WorkerPool};
+use crate::chores::UNTIL_RUNG;
 use crate::engine::Hub;
 use crate::persistence::model::{ClaimTasks, ClaimedTask, TaskRelease};
 use crate::persistence::{Shards, WorkerPort};
@@ -19,8 +20,6 @@ pub(crate) struct Claims {
     pub(crate) hub: Arc<Hub>,
     pub(crate) shards: Shards,
     pub(crate) worker_id: String,
-    /// How often to look when nobody rings.
-    pub(crate) fallback_poll: Duration,
 }
 
 impl Claims {
@@ -51,7 +50,7 @@ impl Claims {
         if deaf || self.pool.has_backlog() {
             self.pool.settings.poll_interval
         } else {
-            self.fallback_poll
+            UNTIL_RUNG
         }
     }
 

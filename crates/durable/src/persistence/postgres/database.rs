@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Postgres;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, History, Page,
+    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
     RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
     TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -65,6 +65,10 @@ impl Database for Postgres {
 
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
         self.read_step_logs(run_id, page).await
+    }
+
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
+        self.read_glance(now).await
     }
 
     async fn counts(&self) -> StoreResult<StoreCounts> {

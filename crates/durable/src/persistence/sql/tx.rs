@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::rows::{Changes, Load, Loaded};
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, DeadLetter,
-    DlqFilter, Dump, History, MessageRecord, OutboxRecord, Page, RollupRecord, RunFilter,
+    DlqFilter, Dump, Glance, History, MessageRecord, OutboxRecord, Page, RollupRecord, RunFilter,
     RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
     WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -204,6 +204,8 @@ pub trait Database: Send + Sync + 'static {
         run_id: Uuid,
         page: Page,
     ) -> impl Future<Output = StoreResult<Vec<StepLogRecord>>> + Send;
+    /// Contract.
+    fn glance(&self, now: Option<Timestamp>) -> impl Future<Output = StoreResult<Glance>> + Send;
     /// Contract.
     fn counts(&self) -> impl Future<Output = StoreResult<StoreCounts>> + Send;
     /// Contract.

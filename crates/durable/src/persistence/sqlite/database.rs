@@ -15,7 +15,7 @@ use super::tables::{
 };
 use super::tx::SqliteTx;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, History, Page,
+    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
     RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
     TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -120,6 +120,11 @@ impl Database for Sqlite {
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
         self.read(move |db| step_logs::of_run(db, run_id, page.rows(), page.offset))
             .await
+    }
+
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
+        let at = self.inner.clock.resolve(now);
+        self.read(move |db| counts::glance(db, at)).await
     }
 
     async fn counts(&self) -> StoreResult<StoreCounts> {

@@ -10,11 +10,11 @@ use uuid::Uuid;
 use super::{SqlStore, keep};
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Dump, FireDue, Fired, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
-    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
-    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
+    DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord, OutboxReport, Page, PurgeRuns,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
+    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
+    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
 use crate::persistence::sql::intents::dead_letters::DecideDeadLetter;
 use crate::persistence::sql::intents::due::{FireShard, NextDue};
@@ -403,6 +403,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
 
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
         self.database.list_step_logs(run_id, page).await
+    }
+
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
+        self.database.glance(now).await
     }
 
     async fn counts(&self) -> StoreResult<StoreCounts> {
