@@ -50,6 +50,7 @@ use turner::Turner;
 /// [`Engine::shutdown`] is the polite way.
 pub struct Engine {
     node: Arc<Node>,
+    turner: Arc<Turner>,
     client: Client,
     stops: Stops,
 }
@@ -109,6 +110,7 @@ impl Engine {
         let client = Client::beside(&node);
         Self {
             node,
+            turner,
             client,
             stops,
         }
@@ -162,10 +164,21 @@ impl Engine {
         node.hub.desk.close();
         node.hub.desk.emptied().await;
         self.stops.all.cancel();
+        let disowned = self.disown_runs().await;
         let farewell = node.store.deregister_worker(&node.worker_id).await;
         debug!(worker_id = %node.worker_id, "the engine has stopped");
         released?;
+        disowned?;
         farewell?;
+        Ok(())
+    }
+
+    /// Others need not wait for the ownerships to run out.
+    async fn disown_runs(&self) -> Result<(), crate::persistence::StoreError> {
+        let node = &self.node;
+        for runs in self.turner.cache.runs().chunks(1_000) {
+            node.store.release_runs(&node.worker_id, runs).await?;
+        }
         Ok(())
     }
 
@@ -190,8 +203,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stops.claims.cancel();
         self.stops.all.cancel();
-        self.node.pool.stop_accepting();
-        self.node.hub.desk.close();
+        self.node.runtime.kill();
     }
 }
 

@@ -57,6 +57,11 @@ impl Runtime {
         self.shared.life.spawn(future);
     }
 
+    /// Ends everything that was spawned, where it stands.
+    pub fn kill(&self) {
+        self.shared.life.kill();
+    }
+
     /// Waits. Virtual in the simulator.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
