@@ -21,13 +21,15 @@ pub(super) const STATEMENT_TIMEOUT: &str = "30s";
 
 /// Plans of the hot statements must not depend on statistics: a queue that was empty when it was last looked at may hold a
 /// million rows now. Every hot statement finds its rows by an index, so what remains is taken away: scans of whole tables (and of
-/// whole indexes in their stead), joins that start with one, and the compiler for queries that the planner deems dear.
-pub const PLAN_SETTINGS: [&str; 5] = [
+/// whole indexes in their stead), joins that start with one, and the compiler for queries that the planner deems dear. One plan is
+/// as good as another then, so each is made once: left to itself, the server would make a new one for every small set.
+pub const PLAN_SETTINGS: [&str; 6] = [
     "enable_seqscan=off",
     "enable_indexonlyscan=off",
     "enable_hashjoin=off",
     "enable_mergejoin=off",
     "jit=off",
+    "plan_cache_mode=force_generic_plan",
 ];
 
 /// The pools.
