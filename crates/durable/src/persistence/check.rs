@@ -4,6 +4,8 @@
 mod bytes;
 
 use std::collections::HashSet;
+use std::fmt::Display;
+use std::hash::Hash;
 
 use durable_core::{AttributeValue, TraceContext, WorkflowEvent};
 
@@ -189,13 +191,13 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         }
     }
     turn.tasks.iter().try_for_each(task)?;
-    unique("task", turn.tasks.iter().map(|t| t.task_id.to_string()))?;
-    unique("activity", turn.tasks.iter().map(|t| t.activity_id.clone()))?;
+    unique("task", turn.tasks.iter().map(|t| t.task_id))?;
+    unique("activity", turn.tasks.iter().map(|t| &t.activity_id))?;
     for timer in &turn.timers {
         check_id("timer id", &timer.timer_id)?;
         check_duration("timer", timer.after)?;
     }
-    unique("timer", turn.timers.iter().map(|t| t.timer_id.clone()))?;
+    unique("timer", turn.timers.iter().map(|t| &t.timer_id))?;
     for child in &turn.children {
         check_id("child id", &child.child_id)?;
         start(&child.start)?;
@@ -386,15 +388,17 @@ pub fn attributes<'a>(
     Ok(())
 }
 
-fn unique(what: &str, ids: impl Iterator<Item = String>) -> Result<(), StoreError> {
+fn unique<I>(what: &str, ids: impl Iterator<Item = I>) -> Result<(), StoreError>
+where
+    I: Copy + Eq + Hash + Display,
+{
     let mut seen = HashSet::new();
     for id in ids {
-        if seen.contains(&id) {
+        if !seen.insert(id) {
             return Err(StoreError::Invalid(format!(
                 "{what} {id} appears twice in one turn"
             )));
         }
-        seen.insert(id);
     }
     Ok(())
 }

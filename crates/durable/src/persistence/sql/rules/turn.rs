@@ -206,7 +206,7 @@ impl Work {
     fn leave_queue(&mut self, turn: &TurnCommit) {
         for finished in &turn.finished_tasks {
             let key = (turn.run_id, finished.lease.task_id);
-            let Some(task) = self.loaded.tasks.get(&key).cloned() else {
+            let Some(task) = self.loaded.tasks.remove(&key) else {
                 continue;
             };
             let outcome = match &finished.end {

@@ -175,9 +175,8 @@ impl Work {
             let head = self
                 .loaded
                 .runs
-                .get(&run_id)
-                .expect("a changed run is loaded")
-                .clone();
+                .remove(&run_id)
+                .expect("a changed run is loaded");
             match changed.new {
                 Some(record) => {
                     let mut record = *record;
