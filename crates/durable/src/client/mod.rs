@@ -1,8 +1,10 @@
 //! Clients: starting runs, and talking to them.
 
 mod dead_letters;
+mod gather;
 mod handle;
 mod retry_step;
+mod sets;
 mod start;
 
 use std::sync::Arc;
@@ -13,14 +15,17 @@ use serde::Serialize;
 use uuid::Uuid;
 
 pub use handle::RunHandle;
-pub use start::Start;
+pub use start::{Start, Untyped};
+
+use gather::Gather;
+use sets::{Signals, Starts};
 
 use crate::engine::{Desk, Hub, Node};
 use crate::error::Kind;
 use crate::persistence::model::{
     NewSignal, Page, RunFilter, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
-use crate::persistence::{OpenOptions, WorkflowEventStore, open};
+use crate::persistence::{OpenOptions, StoreError, WorkflowEventStore, open};
 use crate::runtime::Runtime;
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
 use crate::{Error, Result};
@@ -35,6 +40,8 @@ struct Shared {
     store: Arc<dyn WorkflowEventStore>,
     hub: Arc<Hub>,
     runtime: Runtime,
+    starts: Arc<Gather<Starts>>,
+    signals: Arc<Gather<Signals>>,
     /// What the engine beside it hosts; empty for a client on its own.
     workflows: WorkflowRegistry,
     /// The engine beside it: it becomes the owner of what is started here, so that no claim is needed.
@@ -63,6 +70,8 @@ impl Client {
         let runtime = Runtime::real();
         let client = Self {
             shared: Arc::new(Shared {
+                starts: Gather::new(Starts(Arc::clone(&store)), runtime.clone()),
+                signals: Gather::new(Signals(Arc::clone(&store)), runtime.clone()),
                 store,
                 hub: Arc::clone(&hub),
                 runtime: runtime.clone(),
@@ -86,6 +95,8 @@ impl Client {
     pub(crate) fn beside(node: &Node) -> Self {
         Self {
             shared: Arc::new(Shared {
+                starts: Gather::new(Starts(Arc::clone(&node.store)), node.runtime.clone()),
+                signals: Gather::new(Signals(Arc::clone(&node.store)), node.runtime.clone()),
                 store: Arc::clone(&node.store),
                 hub: Arc::clone(&node.hub),
                 runtime: node.runtime.clone(),
@@ -104,11 +115,7 @@ impl Client {
     }
 
     /// Starts a run of a type known by name only.
-    pub fn start_named(
-        &self,
-        workflow_type: impl Into<String>,
-        input: Payload,
-    ) -> Start<start::Untyped> {
+    pub fn start_named(&self, workflow_type: impl Into<String>, input: Payload) -> Start<Untyped> {
         Start::named(self.clone(), workflow_type.into(), input)
     }
 
@@ -178,20 +185,18 @@ impl Client {
         };
         let shared = &self.shared;
         // The id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcomes = self
+        let outcome = self
             .retried(|| {
                 let signal = signal.clone();
-                let signals = vec![SendSignal { run_id, signal }];
-                shared.store.send_signals(signals, None)
+                shared.signals.one(SendSignal { run_id, signal })
             })
             .await?;
-        match outcomes.into_iter().next() {
-            Some(SendOutcome::Accepted { .. } | SendOutcome::Duplicate { .. }) => {
+        match outcome {
+            SendOutcome::Accepted { .. } | SendOutcome::Duplicate { .. } => {
                 self.ring(run_id);
                 Ok(())
             }
-            Some(SendOutcome::Rejected(rejection)) => Err(Kind::Send { run_id, rejection }.into()),
-            None => Err(Kind::NotFound(run_id).into()),
+            SendOutcome::Rejected(rejection) => Err(Kind::Send { run_id, rejection }.into()),
         }
     }
 
@@ -224,7 +229,7 @@ impl Client {
         let outcomes = self
             .retried(|| {
                 let requests = vec![request.clone()];
-                self.shared.store.terminate_runs(requests, None)
+                async { Some(self.shared.store.terminate_runs(requests, None).await) }
             })
             .await?;
         match outcomes.first() {
@@ -259,21 +264,27 @@ impl Client {
     }
 
     /// Calls again, a few times, where the store could not be reached and a repeat does no harm.
-    async fn retried<T, F>(&self, call: impl Fn() -> F) -> Result<T, crate::persistence::StoreError>
+    async fn retried<T, F>(&self, call: impl Fn() -> F) -> Result<T>
     where
-        F: Future<Output = Result<T, crate::persistence::StoreError>>,
+        F: Future<Output = Option<Result<T, StoreError>>>,
     {
         let runtime = &self.shared.runtime;
-        for attempt in 0..RETRIES_MAX {
+        let mut attempt = 0;
+        loop {
             match call().await {
-                Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
-                    let wait = Duration::from_millis(20 << attempt.min(6));
-                    runtime.sleep(runtime.jittered(wait)).await;
+                None => return Err(Kind::ShuttingDown.into()),
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(error)) => {
+                    let again = error.is_retryable() || error.is_outcome_unknown();
+                    if !again || attempt == RETRIES_MAX {
+                        return Err(error.into());
+                    }
                 }
-                other => return other,
             }
+            let wait = Duration::from_millis(20 << attempt.min(6));
+            runtime.sleep(runtime.jittered(wait)).await;
+            attempt += 1;
         }
-        call().await
     }
 }
 

@@ -145,13 +145,10 @@ impl<W> Start<W> {
             });
         }
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcomes = client
-            .retried(|| shared.store.start_runs(vec![start.clone()], None))
-            .await?;
-        let run_id = match outcomes.into_iter().next() {
-            Some(StartOutcome::Started { run_id } | StartOutcome::Existing { run_id }) => run_id,
-            Some(StartOutcome::Rejected(rejection)) => return Err(Kind::Start(rejection).into()),
-            None => return Err(Kind::NotFound(start.run_id).into()),
+        let outcome = client.retried(|| shared.starts.one(start.clone())).await?;
+        let run_id = match outcome {
+            StartOutcome::Started { run_id } | StartOutcome::Existing { run_id } => run_id,
+            StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
         };
         if hosted_here {
             client.shared.hub.ready_runs([run_id]);
