@@ -26,6 +26,7 @@ use crate::persistence::model::{
     NewSignal, Page, RunFilter, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
 use crate::persistence::{OpenOptions, StoreError, WorkflowEventStore, open};
+use crate::reliability::BackpressureCoordinator;
 use crate::runtime::Runtime;
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
 use crate::{Error, Result};
@@ -46,6 +47,8 @@ struct Shared {
     workflows: WorkflowRegistry,
     /// The engine beside it: it becomes the owner of what is started here, so that no claim is needed.
     beside: Option<Beside>,
+    /// Refuses starts while too much waits.
+    admission: Option<BackpressureCoordinator>,
 }
 
 struct Beside {
@@ -77,6 +80,7 @@ impl Client {
                 runtime: runtime.clone(),
                 workflows: WorkflowRegistry::new(),
                 beside: None,
+                admission: None,
             }),
         };
         if let Some(bell) = hub.bell().cloned() {
@@ -104,6 +108,14 @@ impl Client {
                 beside: Some(Beside {
                     worker_id: node.worker_id.clone(),
                     owner_lease: node.settings.turns.owner_lease,
+                }),
+                admission: node.settings.admission.clone().map(|settings| {
+                    BackpressureCoordinator::new(
+                        Arc::clone(&node.store),
+                        node.runtime.clone(),
+                        settings,
+                        node.settings.worker.stale_after,
+                    )
                 }),
             }),
         }

@@ -137,6 +137,9 @@ impl<W> Start<W> {
         let Self { client, start, .. } = self;
         let mut start = start.map_err(|error| Error::payload("the start", error))?;
         let shared = &client.shared;
+        if let Some(admission) = &shared.admission {
+            admission.admit().await?;
+        }
         let hosted_here = shared.workflows.hosts(&start.workflow_type, &start.version);
         if let Some(beside) = shared.beside.as_ref().filter(|_| hosted_here) {
             start.owner = Some(OwnerRequest {

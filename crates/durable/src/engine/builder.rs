@@ -203,6 +203,9 @@ fn check(settings: &Settings) -> Result<()> {
             "lease_renewal must be above 0 and at most half of lease, so that one lost renewal does not lose the lease",
         );
     }
+    if let Some(fault) = worker.backpressure.fault() {
+        return refuse(fault);
+    }
     if settings.turns.set_max == 0 || settings.turns.claim_max == 0 {
         return refuse("turns.set_max and turns.claim_max must be at least 1");
     }

@@ -67,6 +67,11 @@ impl Hub {
         self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
     }
 
+    /// Tasks of these types may be claimed by anyone, and other processes should have a look first.
+    pub(crate) fn claimable_by_others<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
+        self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
+    }
+
     /// Runs have ended.
     pub(crate) fn finished(&self, runs: &[Uuid]) {
         self.wake_waiters(runs);

@@ -160,6 +160,7 @@ impl Engine {
         self.stops.claims.cancel();
         let left = node.pool.drain(node.settings.shutdown_grace).await;
         let released = self.give_back(left).await;
+        node.pool.save_reports().await;
         node.results.flushed().await;
         node.hub.desk.close();
         node.hub.desk.emptied().await;
@@ -214,6 +215,12 @@ fn spawn_worker(node: &Arc<Node>, stops: &Stops) {
     });
     let leases = Arc::clone(&node.leases);
     spawn_until(node, &stops.all, async move { leases.run().await });
+    let pool = Arc::clone(&node.pool);
+    spawn_until(
+        node,
+        &stops.all,
+        async move { pool.keep_saving_reports().await },
+    );
     let claims = Claims {
         pool: Arc::clone(&node.pool),
         port: Arc::clone(&node.store) as Arc<dyn crate::persistence::WorkerPort>,

@@ -86,11 +86,12 @@ impl Node {
         } else {
             busy_ms as f64 / (completed + failed) as f64
         };
+        let backpressure_reason = self.pool.backpressure_reason();
         WorkerBeat {
             worker_id: self.worker_id.clone(),
             current_load: u32::try_from(self.pool.current_load()).unwrap_or(u32::MAX),
-            accepting_tasks: self.pool.accepting_tasks(),
-            backpressure_reason: self.pool.backpressure_reason(),
+            accepting_tasks: backpressure_reason.is_none(),
+            backpressure_reason,
             tasks_completed: completed,
             tasks_failed: failed,
             avg_task_duration_ms: mean,

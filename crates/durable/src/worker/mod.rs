@@ -8,6 +8,7 @@
 //!                  └ held until the result is stored
 //! ```
 
+mod backpressure;
 mod capacity;
 mod claims;
 mod execution;
@@ -17,6 +18,7 @@ mod results;
 mod settings;
 mod slots;
 
+pub use backpressure::{BackpressureConfig, BackpressureState};
 pub(crate) use claims::Claims;
 pub(crate) use leases::LeaseKeeper;
 pub(crate) use pool::PoolParts;

@@ -15,6 +15,7 @@ mod activities;
 mod cancelling;
 mod children;
 mod faults;
+mod reliability;
 mod scripted;
 mod signals;
 mod stopping;
@@ -84,6 +85,7 @@ pub fn all() -> Vec<Claim> {
         cancelling::CLAIMS,
         children::CLAIMS,
         faults::CLAIMS,
+        reliability::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timers::CLAIMS,
