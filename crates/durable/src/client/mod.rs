@@ -3,6 +3,7 @@
 mod dead_letters;
 mod handle;
 mod retry_step;
+mod schedules;
 mod start;
 
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 pub use handle::RunHandle;
-pub use start::Start;
+pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
+pub use start::{Start, Untyped};
 
 use crate::engine::{Desk, Hub, Node};
 use crate::error::Kind;
@@ -108,7 +110,7 @@ impl Client {
         &self,
         workflow_type: impl Into<String>,
         input: Payload,
-    ) -> Start<start::Untyped> {
+    ) -> Start<Untyped> {
         Start::named(self.clone(), workflow_type.into(), input)
     }
 

@@ -136,9 +136,15 @@ impl<W> Start<W> {
     }
 
     async fn send(self) -> Result<RunHandle<W>> {
-        let Self { client, start, .. } = self;
-        let mut start = start.map_err(|error| Error::payload("the start", error))?;
-        let shared = &client.shared;
+        let start = self.start.map_err(|error| Error::payload("the start", error))?;
+        self.client.start_run(start).await
+    }
+}
+
+impl Client {
+    /// Starts a run; where it is hosted beside, it belongs to the engine there at once.
+    pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
+        let shared = &self.shared;
         let hosted_here = shared.workflows.hosts(&start.workflow_type, &start.version);
         if let Some(beside) = shared.beside.as_ref().filter(|_| hosted_here) {
             start.owner = Some(OwnerRequest {
@@ -147,7 +153,7 @@ impl<W> Start<W> {
             });
         }
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcomes = client
+        let outcomes = self
             .retried(|| shared.store.start_runs(vec![start.clone()], None))
             .await?;
         let run_id = match outcomes.into_iter().next() {
@@ -156,11 +162,11 @@ impl<W> Start<W> {
             None => return Err(Kind::NotFound(start.run_id).into()),
         };
         if hosted_here {
-            client.shared.hub.ready_runs([run_id]);
+            shared.hub.ready_runs([run_id]);
         } else {
-            client.shared.hub.pass_on([run_id]);
+            shared.hub.pass_on([run_id]);
         }
-        Ok(RunHandle::new(client.clone(), run_id))
+        Ok(RunHandle::new(self.clone(), run_id))
     }
 }
 

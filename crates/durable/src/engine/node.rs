@@ -7,6 +7,7 @@ use durable_core::{Payload, Timestamp};
 
 use super::hub::Hub;
 use super::settings::Settings;
+use crate::observability::MetricsHistory;
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
@@ -24,6 +25,7 @@ pub(crate) struct Node {
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) results: Arc<ResultSink>,
     pub(crate) leases: Arc<LeaseKeeper>,
+    pub(crate) metrics: MetricsHistory,
 }
 
 impl Node {
