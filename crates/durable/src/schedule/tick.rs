@@ -183,6 +183,6 @@ mod tests {
         assert_eq!(run_id, run_id_of("hourly", noon));
         assert_ne!(run_id, run_id_of("daily", noon));
         assert!(run_id < run_id_of("hourly", at("2026-01-01T13:00:00Z")), "ordered by time");
-        assert_eq!(run_id.to_string(), "PINNED");
+        assert_eq!(run_id.to_string(), "019b796d-d600-78c2-b7b4-c0f312086523");
     }
 }

@@ -14,7 +14,9 @@ use everruns_durable::persistence::WorkflowEventStore;
 mod activities;
 mod cancelling;
 mod children;
+mod chores;
 mod faults;
+mod schedules;
 mod scripted;
 mod signals;
 mod stopping;
@@ -83,7 +85,9 @@ pub fn all() -> Vec<Claim> {
         activities::CLAIMS,
         cancelling::CLAIMS,
         children::CLAIMS,
+        chores::CLAIMS,
         faults::CLAIMS,
+        schedules::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timers::CLAIMS,

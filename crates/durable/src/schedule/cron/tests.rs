@@ -217,7 +217,7 @@ fn random_expressions_agree_with_a_clock_read_every_minute() {
     let zones = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"];
     let starts = ["2026-03-01T00:00:00Z", "2026-10-10T00:00:00Z", "2028-02-10T00:00:00Z"];
     let mut fired = 0;
-    for _ in 0..150 {
+    for _ in 0..60 {
         let oracle = Oracle::draw(&mut rng);
         let name = zones[rng.usize(0..zones.len())];
         let from = at(starts[rng.usize(0..starts.len())]);
@@ -235,5 +235,5 @@ fn random_expressions_agree_with_a_clock_read_every_minute() {
         assert_eq!(ticks, expected, "{} in {name} from {from}", oracle.text);
         fired += expected.len();
     }
-    assert!(fired > 1_000, "the expressions fire: {fired}");
+    assert!(fired > 500, "the expressions fire: {fired}");
 }
