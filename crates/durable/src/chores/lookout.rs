@@ -43,6 +43,9 @@ impl Chore for Lookout {
         if glance.messages {
             node.hub.messages.notify_one();
         }
+        if glance.next_tick.is_some() {
+            node.hub.schedules.ring();
+        }
         let fallback = node.runtime.jittered(node.settings.chores.fallback_poll);
         let Some(due) = glance.next_due else {
             return Ok(fallback);

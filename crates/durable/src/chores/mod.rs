@@ -9,6 +9,9 @@ mod lookout;
 mod reaper;
 mod registry;
 mod relay;
+mod retention;
+mod sampler;
+mod schedules;
 mod turn_claims;
 
 use std::sync::Arc;
@@ -28,6 +31,9 @@ pub(crate) use lookout::Lookout;
 pub(crate) use reaper::Reaper;
 pub(crate) use registry::Registry;
 pub(crate) use relay::Relay;
+pub(crate) use retention::Retention;
+pub(crate) use sampler::Sampler;
+pub(crate) use schedules::Schedules;
 pub(crate) use turn_claims::TurnClaims;
 
 /// A background service.
@@ -96,6 +102,14 @@ pub(crate) fn start_all(node: &Arc<Node>, claims: &CancellationToken, all: &Canc
     start(node, all, Due::new(Arc::clone(node)));
     start(node, all, Reaper::new(Arc::clone(node)));
     start(node, all, Relay::new(Arc::clone(node)));
+    start(node, claims, Schedules::new(Arc::clone(node)));
+    let chores = &node.settings.chores;
+    if let Some(kept_for) = chores.retention {
+        start(node, claims, Retention::new(Arc::clone(node), kept_for));
+    }
+    if let Some(interval) = chores.sample_interval {
+        start(node, claims, Sampler::new(Arc::clone(node), interval));
+    }
 }
 
 fn start(node: &Arc<Node>, stop: &CancellationToken, chore: impl Chore) {

@@ -8,6 +8,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::Result;
+use crate::error::Kind;
 use crate::persistence::{StoreError, StoreResult};
 use crate::runtime::Runtime;
 
@@ -54,8 +56,11 @@ impl<A: Ask> Gather<A> {
         })
     }
 
-    /// Asks for one item. None: this process is coming to its end; whether it was asked is not known.
-    pub(super) async fn one(self: &Arc<Self>, item: A::Item) -> Option<StoreResult<A::Answer>> {
+    /// Asks for one item.
+    ///
+    /// # Errors
+    /// The store's; or this process is coming to its end, and whether it was asked is not known.
+    pub(super) async fn one(self: &Arc<Self>, item: A::Item) -> Result<A::Answer> {
         let (answer, answered) = oneshot::channel();
         let begin = {
             let mut state = self.state.lock();
@@ -66,7 +71,10 @@ impl<A: Ask> Gather<A> {
             let gather = Arc::clone(self);
             self.runtime.spawn(async move { gather.ask_all().await });
         }
-        answered.await.ok()
+        match answered.await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Kind::ShuttingDown.into()),
+        }
     }
 
     async fn ask_all(&self) {

@@ -4,6 +4,7 @@ mod dead_letters;
 mod gather;
 mod handle;
 mod retry_step;
+mod schedules;
 mod sets;
 mod start;
 
@@ -15,6 +16,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 pub use handle::RunHandle;
+pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
 pub use start::{Start, Untyped};
 
 use gather::Gather;
@@ -25,7 +27,7 @@ use crate::error::Kind;
 use crate::persistence::model::{
     NewSignal, Page, RunFilter, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
-use crate::persistence::{OpenOptions, StoreError, WorkflowEventStore, open};
+use crate::persistence::{OpenOptions, WorkflowEventStore, open};
 use crate::reliability::BackpressureCoordinator;
 use crate::runtime::Runtime;
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
@@ -241,7 +243,7 @@ impl Client {
         let outcomes = self
             .retried(|| {
                 let requests = vec![request.clone()];
-                async { Some(self.shared.store.terminate_runs(requests, None).await) }
+                self.shared.store.terminate_runs(requests, None)
             })
             .await?;
         match outcomes.first() {
@@ -276,22 +278,20 @@ impl Client {
     }
 
     /// Calls again, a few times, where the store could not be reached and a repeat does no harm.
-    async fn retried<T, F>(&self, call: impl Fn() -> F) -> Result<T>
+    async fn retried<T, E, F>(&self, call: impl Fn() -> F) -> Result<T>
     where
-        F: Future<Output = Option<Result<T, StoreError>>>,
+        E: Into<Error>,
+        F: Future<Output = Result<T, E>>,
     {
         let runtime = &self.shared.runtime;
         let mut attempt = 0;
         loop {
-            match call().await {
-                None => return Err(Kind::ShuttingDown.into()),
-                Some(Ok(answer)) => return Ok(answer),
-                Some(Err(error)) => {
-                    let again = error.is_retryable() || error.is_outcome_unknown();
-                    if !again || attempt == RETRIES_MAX {
-                        return Err(error.into());
-                    }
-                }
+            let error: Error = match call().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error.into(),
+            };
+            if !error.is_retryable() || attempt == RETRIES_MAX {
+                return Err(error);
             }
             let wait = Duration::from_millis(20 << attempt.min(6));
             runtime.sleep(runtime.jittered(wait)).await;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{Activity, ActivityContext, ActivityRegistry};
+use crate::observability::MetricsHistory;
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
@@ -179,6 +180,7 @@ impl EngineBuilder {
             results,
             leases,
             store_ahead_us: AtomicI64::new(0),
+            metrics: MetricsHistory::default(),
         };
         Ok(Engine::launch(Arc::new(node)))
     }
@@ -208,6 +210,14 @@ fn check(settings: &Settings) -> Result<()> {
     }
     if settings.turns.set_max == 0 || settings.turns.claim_max == 0 {
         return refuse("turns.set_max and turns.claim_max must be at least 1");
+    }
+    if settings.chores.retention_interval.is_zero()
+        || settings
+            .chores
+            .sample_interval
+            .is_some_and(|every| every.is_zero())
+    {
+        return refuse("chores.retention_interval and chores.sample_interval must be above 0");
     }
     if settings.chores.fallback_poll.is_zero() || settings.chores.batch == 0 {
         return refuse("chores.fallback_poll must be above 0 and chores.batch at least 1");

@@ -38,6 +38,7 @@ pub(crate) use turner::panic_text;
 use crate::Result;
 use crate::chores;
 use crate::client::Client;
+use crate::observability::MetricsPoint;
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::TaskRelease;
 use crate::worker::{Claims, WorkerPool};
@@ -138,6 +139,12 @@ impl Engine {
     #[must_use]
     pub fn pool(&self) -> &WorkerPool {
         &self.node.pool
+    }
+
+    /// Samples of the last hour, oldest first; none unless [`ChoreSettings::sample_interval`] is set.
+    #[must_use]
+    pub fn metrics_history(&self) -> Vec<MetricsPoint> {
+        self.node.metrics.points()
     }
 
     /// Starts a workflow and waits for its result.

@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 
 use super::hub::Hub;
 use super::settings::Settings;
+use crate::observability::MetricsHistory;
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
@@ -28,6 +29,7 @@ pub(crate) struct Node {
     pub(crate) leases: Arc<LeaseKeeper>,
     /// By how much the store's clock is ahead of this node's.
     pub(crate) store_ahead_us: AtomicI64,
+    pub(crate) metrics: MetricsHistory,
 }
 
 impl Node {

@@ -34,6 +34,10 @@ pub trait WorkflowEventStore: WorkerPort {
         None
     }
 
+    /// The store's clock, by which everything in it is dated; the given instant, where one is given. Processes' own clocks may
+    /// disagree, so whoever has to know how late something is asks this one.
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp>;
+
     // ---- starts, signals, updates -------------------------------------------------------------
 
     /// Starts runs, in order.

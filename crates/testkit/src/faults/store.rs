@@ -226,6 +226,7 @@ unreliable! { WorkerPort {
 }}
 
 unreliable! { WorkflowEventStore {
+    fn clock(now: Option<Timestamp>) -> Timestamp;
     fn start_runs(starts: Vec<StartRun>, now: Option<Timestamp>) -> Vec<StartOutcome>;
     fn send_signals(signals: Vec<SendSignal>, now: Option<Timestamp>) -> Vec<SendOutcome>;
     fn send_updates(updates: Vec<SendUpdate>, now: Option<Timestamp>) -> Vec<SendOutcome>;

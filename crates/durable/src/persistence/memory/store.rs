@@ -27,6 +27,10 @@ impl WorkflowEventStore for MemoryStore {
 
     // ---- starts, signals, updates -------------------------------------------------------------
 
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
+        Ok(self.write_at(now, |_, now| now))
+    }
+
     async fn start_runs(
         &self,
         starts: Vec<StartRun>,

@@ -243,6 +243,8 @@ pub trait Database: Send + Sync + 'static {
     /// Contract.
     fn delete_schedule(&self, id: String) -> impl Future<Output = StoreResult<bool>> + Send;
     /// Contract.
+    fn clock(&self, now: Option<Timestamp>) -> impl Future<Output = StoreResult<Timestamp>> + Send;
+    /// Contract.
     fn due_schedules(
         &self,
         max: usize,

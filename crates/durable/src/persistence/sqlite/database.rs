@@ -161,6 +161,10 @@ impl Database for Sqlite {
         self.change(move |db| schedules::delete(db, &id)).await
     }
 
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
+        Ok(self.resolve(now))
+    }
+
     async fn due_schedules(
         &self,
         max: usize,

@@ -39,6 +39,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.bell()
     }
 
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
+        self.database.clock(now).await
+    }
+
     async fn start_runs(
         &self,
         starts: Vec<StartRun>,
