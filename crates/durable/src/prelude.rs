@@ -2,8 +2,8 @@
 
 pub use async_trait::async_trait;
 pub use durable_core::{
-    ActivityError, ActivityOptions, CircuitBreakerConfig, ExhaustedPolicy, Payload, RetryPolicy,
-    Workflow, WorkflowAction, WorkflowError, WorkflowSignal, signal_types,
+    ActivityError, ActivityOptions, CircuitBreakerConfig, CircuitState, ExhaustedPolicy, Payload,
+    RetryPolicy, Workflow, WorkflowAction, WorkflowError, WorkflowSignal, signal_types,
 };
 
 pub use crate::activity::{Activity, ActivityContext, ActivityResult};
