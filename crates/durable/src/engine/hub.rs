@@ -2,7 +2,7 @@
 //!
 //! A ring is a hint. Every loop also looks by itself now and then, so a lost one costs time and nothing else.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Hub {
     pub(crate) messages: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
-    finished: Mutex<HashMap<Uuid, Arc<Notify>>>,
+    finished: Mutex<BTreeMap<Uuid, Arc<Notify>>>,
     bell: Option<Arc<dyn Bell>>,
 }
 
