@@ -11,6 +11,7 @@ pub mod flavour;
 pub mod hostile_json;
 pub mod postgres;
 pub mod prove;
+pub mod sim;
 pub mod world;
 
 pub use flavour::{Flavour, StoreUnderTest};

@@ -30,6 +30,8 @@ enum Command {
     Faults(commands::faults::Args),
     /// Plants known mistakes and shows that the suites catch each
     Prove(commands::prove::Args),
+    /// Runs engines, workers and clients in virtual time, with seeded faults
+    Sim(commands::sim::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -43,5 +45,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Differential(args) => runtime.block_on(commands::differential::run(&args)),
         Command::Faults(args) => runtime.block_on(commands::faults::run(&args)),
         Command::Prove(args) => commands::prove::run(&args),
+        Command::Sim(args) => commands::sim::run(&args),
     }
 }

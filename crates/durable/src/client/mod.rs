@@ -71,8 +71,13 @@ impl Client {
     /// A client on a store that is open already.
     #[must_use]
     pub fn on(store: Arc<dyn WorkflowEventStore>) -> Self {
+        Self::on_runtime(store, Runtime::real())
+    }
+
+    /// [`Client::on`] with a world of its own: tasks, time, chance. For simulations.
+    #[must_use]
+    pub fn on_runtime(store: Arc<dyn WorkflowEventStore>, runtime: Runtime) -> Self {
         let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
-        let runtime = Runtime::real();
         let client = Self {
             shared: Arc::new(Shared {
                 starts: Gather::new(Starts(Arc::clone(&store)), runtime.clone()),

@@ -2,7 +2,7 @@
 //!
 //! A ring is a hint. Every loop also looks by itself now and then, so a lost one costs time and nothing else.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,9 +28,13 @@ pub(crate) struct Hub {
     pub(crate) leases: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
+<<<<<<< HEAD
     /// Schedules may have a tick due.
     pub(crate) schedules: ScheduleBell,
     finished: Mutex<HashMap<Uuid, Arc<Notify>>>,
+=======
+    finished: Mutex<BTreeMap<Uuid, Arc<Notify>>>,
+>>>>>>> sim
     bell: Option<Arc<dyn Bell>>,
 }
 

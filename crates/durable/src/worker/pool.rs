@@ -1,6 +1,6 @@
 //! The pool: activities that run in this process.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub struct WorkerPool {
     pub(super) gate: Arc<Gate>,
     desk: Arc<Desk>,
     results: Arc<ResultSink>,
-    /// By task and token.
-    running: Mutex<HashMap<(Uuid, Uuid), Running>>,
+    /// By task and token, so that they are told to stop in an order that can be repeated.
+    running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
     /// Ends of activities, for drains.
     ended: Notify,
     /// Types of which tasks wait in the queue for want of a slot.
