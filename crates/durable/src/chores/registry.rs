@@ -58,7 +58,10 @@ impl Registry {
             return self.register().await;
         };
         let now = node.runtime.instant();
-        let status = node.store.worker_heartbeat(node.worker_beat(), None).await?;
+        let status = node
+            .store
+            .worker_heartbeat(node.worker_beat(), None)
+            .await?;
         self.state.lock().last_sign = Some(now);
         let silence = now.duration_since(last_sign);
         match status {

@@ -36,7 +36,9 @@ impl Chore for Retention {
 
     async fn tick(&self) -> StoreResult<Duration> {
         let node = &self.node;
-        let rest = node.runtime.jittered(node.settings.chores.retention_interval);
+        let rest = node
+            .runtime
+            .jittered(node.settings.chores.retention_interval);
         let now = node.store.clock(None).await?;
         // Kept for longer than there has been time: nothing is that old.
         let Ok(finished_before) = now.checked_sub(self.kept_for) else {

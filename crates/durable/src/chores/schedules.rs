@@ -73,7 +73,9 @@ impl Chore for Schedules {
         let is_due = |schedule: &ScheduleRecord| schedule.next_fire_at.is_some_and(|at| at <= now);
         let ahead = upcoming.iter().find(|schedule| !is_due(schedule));
         let next = ahead.and_then(|schedule| schedule.next_fire_at);
-        let fired = self.take(upcoming.iter().filter(|s| is_due(s)), now).await?;
+        let fired = self
+            .take(upcoming.iter().filter(|s| is_due(s)), now)
+            .await?;
         if fired > 0 {
             // Further ticks of the same schedules may be due.
             return Ok(Duration::ZERO);

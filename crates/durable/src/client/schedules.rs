@@ -102,12 +102,16 @@ impl Schedule {
                 return Err(Error::configuration(message));
             }
             None => {
-                let message = format!("schedule {id:?} names no workflow; call workflow::<W>(input)");
+                let message =
+                    format!("schedule {id:?} names no workflow; call workflow::<W>(input)");
                 return Err(Error::configuration(message));
             }
         };
-        let catchup_window_ms = i64::try_from(self.catchup.as_millis())
-            .map_err(|_| Error::configuration(format!("the catch-up window of schedule {id:?} is too long")))?;
+        let catchup_window_ms = i64::try_from(self.catchup.as_millis()).map_err(|_| {
+            Error::configuration(format!(
+                "the catch-up window of schedule {id:?} is too long"
+            ))
+        })?;
         Ok(ScheduleRecord {
             id,
             workflow_type: target.workflow_type,
@@ -133,7 +137,8 @@ fn parse(cron: &str, zone: &str) -> Result<Cron> {
 
 /// Whether two schedules say the same, whatever has become of them.
 fn same_definition(one: &ScheduleRecord, other: &ScheduleRecord) -> bool {
-    (&one.workflow_type, &one.version, &one.input) == (&other.workflow_type, &other.version, &other.input)
+    (&one.workflow_type, &one.version, &one.input)
+        == (&other.workflow_type, &other.version, &other.input)
         && (&one.cron, &one.time_zone) == (&other.cron, &other.time_zone)
         && (one.overlap, one.catchup_window_ms) == (other.overlap, other.catchup_window_ms)
 }
@@ -257,8 +262,13 @@ impl Client {
         Ok(started)
     }
 
-    async fn start_ticks(&self, schedule: &ScheduleRecord, ticks: &[Timestamp]) -> Result<Vec<Uuid>> {
-        let start = |nominal: &Timestamp| start_of(schedule, run_id_of(&schedule.id, *nominal), *nominal);
+    async fn start_ticks(
+        &self,
+        schedule: &ScheduleRecord,
+        ticks: &[Timestamp],
+    ) -> Result<Vec<Uuid>> {
+        let start =
+            |nominal: &Timestamp| start_of(schedule, run_id_of(&schedule.id, *nominal), *nominal);
         let starts: Vec<StartRun> = ticks.iter().map(start).collect();
         // Tried once: after an unknown outcome the caller could not be told which of them it started.
         let outcomes = self.store().start_runs(starts, None).await?;
@@ -286,7 +296,8 @@ impl Client {
 
     async fn put_schedule(&self, schedule: ScheduleRecord) -> Result<ScheduleRecord> {
         let stored = schedule.clone();
-        self.retried(|| self.store().put_schedule(schedule.clone())).await?;
+        self.retried(|| self.store().put_schedule(schedule.clone()))
+            .await?;
         self.shared.hub.schedules.ring();
         Ok(stored)
     }

@@ -67,7 +67,11 @@ mod tests {
                 },
             });
         }
-        let seconds: Vec<i64> = history.points().iter().map(|point| point.at.as_second()).collect();
+        let seconds: Vec<i64> = history
+            .points()
+            .iter()
+            .map(|point| point.at.as_second())
+            .collect();
         assert_eq!(seconds, (5..=last).collect::<Vec<_>>());
     }
 }

@@ -23,7 +23,9 @@ pub(crate) enum CronError {
         "cron {text:?} has {found} fields; it takes five: minute, hour, day of month, month, day of week"
     )]
     Fields { text: String, found: usize },
-    #[error("cron {text:?}: {field} {value:?} cannot be read ({allowed}, lists, ranges, steps): {why}")]
+    #[error(
+        "cron {text:?}: {field} {value:?} cannot be read ({allowed}, lists, ranges, steps): {why}"
+    )]
     Field {
         text: String,
         field: &'static str,
@@ -31,7 +33,9 @@ pub(crate) enum CronError {
         allowed: &'static str,
         why: String,
     },
-    #[error("there is no time zone {zone:?}; it takes an IANA name such as \"Europe/Berlin\" or \"UTC\"")]
+    #[error(
+        "there is no time zone {zone:?}; it takes an IANA name such as \"Europe/Berlin\" or \"UTC\""
+    )]
     Zone { zone: String },
 }
 
@@ -150,7 +154,10 @@ fn check_field(text: &str, place: usize, field: &Field, value: &str) -> Result<(
     };
     for part in value.split([',', '-', '/']) {
         let number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        let name = field.names.iter().any(|name| part.eq_ignore_ascii_case(name));
+        let name = field
+            .names
+            .iter()
+            .any(|name| part.eq_ignore_ascii_case(name));
         if !(number || name || part == "*") {
             return Err(refuse(format!("{part:?} is not known here")));
         }

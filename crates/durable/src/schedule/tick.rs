@@ -140,7 +140,13 @@ mod tests {
     fn decided(catchup: Duration, now: &str) -> Decision {
         let schedule = schedule(catchup);
         let cron = Cron::parse(&schedule.cron, &schedule.time_zone).unwrap();
-        decide(&schedule, &cron, schedule.next_fire_at.unwrap(), None, at(now))
+        decide(
+            &schedule,
+            &cron,
+            schedule.next_fire_at.unwrap(),
+            None,
+            at(now),
+        )
     }
 
     fn start(next: &str) -> Decision {
@@ -182,7 +188,10 @@ mod tests {
         let run_id = run_id_of("hourly", noon);
         assert_eq!(run_id, run_id_of("hourly", noon));
         assert_ne!(run_id, run_id_of("daily", noon));
-        assert!(run_id < run_id_of("hourly", at("2026-01-01T13:00:00Z")), "ordered by time");
+        assert!(
+            run_id < run_id_of("hourly", at("2026-01-01T13:00:00Z")),
+            "ordered by time"
+        );
         assert_eq!(run_id.to_string(), "019b796d-d600-78c2-b7b4-c0f312086523");
     }
 }

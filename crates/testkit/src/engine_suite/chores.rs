@@ -27,11 +27,16 @@ async fn until<F: Future<Output = bool>>(mut so: impl FnMut() -> F) {
 async fn retention_deletes_old_runs_and_leaves_the_others(arena: &Arena) {
     let keeper = arena.engine(&Effects::new()).start().await.expect("starts");
     let client = keeper.client();
-    let waits = Script::of([Step::Signal { name: "go".to_owned() }]);
+    let waits = Script::of([Step::Signal {
+        name: "go".to_owned(),
+    }]);
     let open = client.start::<Scripted>(waits).await.expect("starts");
     let mut old = Vec::new();
     for n in 0..5 {
-        let run = client.start::<Scripted>(Script::of([Step::activity("echo", json!(n))])).await.expect("starts");
+        let run = client
+            .start::<Scripted>(Script::of([Step::activity("echo", json!(n))]))
+            .await
+            .expect("starts");
         run.result().await.expect("completes");
         old.push(run);
     }
@@ -56,12 +61,19 @@ async fn retention_deletes_old_runs_and_leaves_the_others(arena: &Arena) {
 
 async fn runs_are_kept_by_default(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).configure(|settings| {
-        assert_eq!(settings.chores.retention, Some(Duration::from_secs(30 * 24 * 60 * 60)));
+        assert_eq!(
+            settings.chores.retention,
+            Some(Duration::from_secs(30 * 24 * 60 * 60))
+        );
         settings.chores.retention_interval = Duration::from_millis(1);
         settings.chores.sample_interval = Some(Duration::from_millis(1));
     });
     let engine = engine.start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::default()).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::default())
+        .await
+        .expect("starts");
     run.result().await.expect("completes");
     // Samples are taken beside: the chores have had their turns.
     let sampled = engine.metrics_history().len();
@@ -72,7 +84,10 @@ async fn runs_are_kept_by_default(arena: &Arena) {
 
 async fn counts_are_sampled_where_asked_for(arena: &Arena) {
     let plain = arena.engine(&Effects::new()).start().await.expect("starts");
-    plain.run::<Scripted>(Script::default()).await.expect("completes");
+    plain
+        .run::<Scripted>(Script::default())
+        .await
+        .expect("completes");
     assert!(plain.metrics_history().is_empty());
     plain.shutdown().await.expect("stops");
     let builder = arena.engine(&Effects::new());
@@ -95,18 +110,32 @@ async fn a_silent_worker_counts_as_stopped_and_its_tasks_run_elsewhere(arena: &A
     let doomed = arena.engine(&effects).worker_id("doomed").runtime(runtime);
     let doomed = doomed.start().await.expect("starts");
     let script = Script::of([Step::activity("gated", json!(1))]);
-    let run = doomed.client().start::<Scripted>(script).await.expect("starts");
+    let run = doomed
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     let status_of = async |worker: &str| {
-        let workers = arena.store.list_workers(WorkerFilter::default()).await.expect("lists");
-        workers.into_iter().find(|info| info.id == worker).map(|info| info.status)
+        let workers = arena
+            .store
+            .list_workers(WorkerFilter::default())
+            .await
+            .expect("lists");
+        workers
+            .into_iter()
+            .find(|info| info.id == worker)
+            .map(|info| info.status)
     };
     until(|| async { status_of("doomed").await.is_some() }).await;
     life.kill();
-    let survivor = arena.engine(&effects).worker_id("survivor").configure(|settings| {
-        settings.worker.heartbeat_interval = Duration::from_millis(50);
-        settings.worker.stale_after = Duration::from_secs(1);
-    });
+    let survivor = arena
+        .engine(&effects)
+        .worker_id("survivor")
+        .configure(|settings| {
+            settings.worker.heartbeat_interval = Duration::from_millis(50);
+            settings.worker.stale_after = Duration::from_secs(1);
+        });
     let survivor = survivor.start().await.expect("starts");
     until(|| async { status_of("doomed").await == Some(WorkerStatus::Stopped) }).await;
     effects.reached("gated began", 2).await;
@@ -130,12 +159,23 @@ async fn a_worker_taken_for_dead_registers_again(arena: &Arena) {
         .await
         .expect("starts");
     let status = async || {
-        let workers = arena.store.list_workers(WorkerFilter::default()).await.expect("lists");
+        let workers = arena
+            .store
+            .list_workers(WorkerFilter::default())
+            .await
+            .expect("lists");
         workers.first().map(|info| info.status)
     };
     until(|| async { status().await.is_some() }).await;
-    arena.store.set_worker_status("sleeper", WorkerStatus::Stopped).await.expect("sets");
+    arena
+        .store
+        .set_worker_status("sleeper", WorkerStatus::Stopped)
+        .await
+        .expect("sets");
     until(|| async { status().await == Some(WorkerStatus::Active) }).await;
-    engine.run::<Scripted>(Script::of([Step::activity("echo", json!(1))])).await.expect("still takes tasks");
+    engine
+        .run::<Scripted>(Script::of([Step::activity("echo", json!(1))]))
+        .await
+        .expect("still takes tasks");
     engine.shutdown().await.expect("stops");
 }

@@ -56,11 +56,18 @@ fn short() -> Script {
 
 /// A run that waits for a signal.
 fn waiting() -> Script {
-    Script::of([Step::Signal { name: "go".to_owned() }])
+    Script::of([Step::Signal {
+        name: "go".to_owned(),
+    }])
 }
 
 /// A schedule with a tick due at that instant.
-async fn due(arena: &Arena, tick: Timestamp, overlap: OverlapPolicy, script: &Script) -> ScheduleRecord {
+async fn due(
+    arena: &Arena,
+    tick: Timestamp,
+    overlap: OverlapPolicy,
+    script: &Script,
+) -> ScheduleRecord {
     let schedule = ScheduleRecord {
         id: "report".into(),
         workflow_type: "scripted".into(),
@@ -77,7 +84,11 @@ async fn due(arena: &Arena, tick: Timestamp, overlap: OverlapPolicy, script: &Sc
         created_at: tick,
         updated_at: tick,
     };
-    arena.store.put_schedule(schedule.clone()).await.expect("puts");
+    arena
+        .store
+        .put_schedule(schedule.clone())
+        .await
+        .expect("puts");
     schedule
 }
 
@@ -110,8 +121,15 @@ async fn fired(arena: &Arena, tick: Timestamp) -> ScheduleRecord {
 
 /// All runs, oldest first.
 async fn runs(arena: &Arena) -> Vec<RunRecord> {
-    let page = Page { limit: 1000, offset: 0 };
-    let mut runs = arena.store.list_runs(RunFilter::default(), page).await.expect("lists");
+    let page = Page {
+        limit: 1000,
+        offset: 0,
+    };
+    let mut runs = arena
+        .store
+        .list_runs(RunFilter::default(), page)
+        .await
+        .expect("lists");
     runs.sort_by_key(|run| run.id);
     runs
 }
@@ -124,7 +142,8 @@ async fn started(arena: &Arena) -> Engine {
 async fn recent(arena: &Arena, n: u64) -> Timestamp {
     let second = now(arena).await.as_second() - 10;
     let tick = Timestamp::from_second(second).expect("an instant");
-    tick.checked_add(Duration::from_secs(n)).expect("an instant")
+    tick.checked_add(Duration::from_secs(n))
+        .expect("an instant")
 }
 
 async fn ended(client: &Client, run: &RunRecord) -> RunRecord {
@@ -151,7 +170,11 @@ async fn a_tick_is_fired_once_by_two_engines(arena: &Arena) {
         engine.shutdown().await.expect("stops");
     }
     ticks.dedup();
-    assert_eq!(runs(arena).await.len(), ticks.len(), "one run for each tick");
+    assert_eq!(
+        runs(arena).await.len(),
+        ticks.len(),
+        "one run for each tick"
+    );
 }
 
 async fn a_created_schedule_knows_its_next_tick(arena: &Arena) {
@@ -183,9 +206,18 @@ async fn an_engine_looks_when_a_schedule_is_created_beside_it(arena: &Arena) {
     let tick = recent(arena, 0).await;
     due(arena, tick, OverlapPolicy::Allow, &short()).await;
     let other = Schedule::cron("other", "0 0 1 1 *").workflow::<Scripted>(short());
-    engine.client().create_schedule(other).await.expect("creates");
+    engine
+        .client()
+        .create_schedule(other)
+        .await
+        .expect("creates");
     let run_id = fired(arena, tick).await.last_run.expect("a run");
-    engine.client().run::<Scripted>(run_id).result().await.expect("completes");
+    engine
+        .client()
+        .run::<Scripted>(run_id)
+        .result()
+        .await
+        .expect("completes");
     engine.shutdown().await.expect("stops");
 }
 
@@ -200,13 +232,24 @@ async fn a_paused_schedule_fires_nothing_until_it_is_resumed(arena: &Arena) {
     let later = recent(arena, 1).await;
     (other.id, other.paused, other.next_fire_at) = ("other".into(), false, Some(later));
     arena.store.put_schedule(other).await.expect("puts");
-    while arena.store.get_schedule("other").await.expect("reads").expect("there").last_run.is_none() {
+    while arena
+        .store
+        .get_schedule("other")
+        .await
+        .expect("reads")
+        .expect("there")
+        .last_run
+        .is_none()
+    {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(stored(arena).await.last_fire_at, None);
     client.resume_schedule("report").await.expect("resumes");
     let resumed = stored(arena).await;
-    assert!(!resumed.paused && resumed.next_fire_at > Some(tick), "what was missed meanwhile is passed over");
+    assert!(
+        !resumed.paused && resumed.next_fire_at > Some(tick),
+        "what was missed meanwhile is passed over"
+    );
     tick_again(arena, later).await;
     fired(arena, later).await;
     engine.shutdown().await.expect("stops");
@@ -221,10 +264,17 @@ async fn missed_ticks_are_skipped(arena: &Arena) {
     let engine = started(arena).await;
     let moved = reached(arena, |schedule| schedule.last_fire_at.is_some()).await;
     let next = moved.next_fire_at.expect("a next tick");
-    assert!(next > before(now(arena).await, MINUTE + MINUTE), "{next} is past what was missed");
+    assert!(
+        next > before(now(arena).await, MINUTE + MINUTE),
+        "{next} is past what was missed"
+    );
     engine.shutdown().await.expect("stops");
     let runs = runs(arena).await;
-    assert!(runs.len() <= 2, "only ticks of the last minute, and one that came meanwhile: {}", runs.len());
+    assert!(
+        runs.len() <= 2,
+        "only ticks of the last minute, and one that came meanwhile: {}",
+        runs.len()
+    );
 }
 
 async fn missed_ticks_are_made_up_for_within_the_window(arena: &Arena) {
@@ -239,9 +289,16 @@ async fn missed_ticks_are_made_up_for_within_the_window(arena: &Arena) {
     let last = Timestamp::from_second(minute).expect("an instant");
     reached(arena, |schedule| schedule.last_fire_at >= Some(last)).await;
     let runs = runs(arena).await;
-    assert!(runs.len() >= 6, "the missed one, four after it and this minute's: {}", runs.len());
+    assert!(
+        runs.len() >= 6,
+        "the missed one, four after it and this minute's: {}",
+        runs.len()
+    );
     for run in &runs {
-        assert_eq!(ended(&engine.client(), run).await.status, WorkflowStatus::Completed);
+        assert_eq!(
+            ended(&engine.client(), run).await.status,
+            WorkflowStatus::Completed
+        );
     }
     engine.shutdown().await.expect("stops");
 }
@@ -283,7 +340,10 @@ async fn skip_leaves_the_last_run_alone(arena: &Arena) {
 async fn replace_cancels_the_last_run(arena: &Arena) {
     let (engine, runs) = overlapping(arena, OverlapPolicy::Replace).await;
     assert_eq!(runs.len(), 2);
-    assert_eq!(ended(&engine.client(), &runs[0]).await.status, WorkflowStatus::Cancelled);
+    assert_eq!(
+        ended(&engine.client(), &runs[0]).await.status,
+        WorkflowStatus::Cancelled
+    );
     finish(engine, &runs[1..]).await;
 }
 
@@ -291,7 +351,10 @@ async fn terminate_ends_the_last_run(arena: &Arena) {
     let (engine, runs) = overlapping(arena, OverlapPolicy::Terminate).await;
     assert_eq!(runs.len(), 2);
     let terminated = ended(&engine.client(), &runs[0]).await;
-    assert_eq!(terminated.error.expect("an error").error_type, "WorkflowTerminated");
+    assert_eq!(
+        terminated.error.expect("an error").error_type,
+        "WorkflowTerminated"
+    );
     finish(engine, &runs[1..]).await;
 }
 
@@ -306,18 +369,35 @@ async fn buffer_one_starts_when_the_last_run_ends(arena: &Arena) {
     // Another schedule, due later, fires meanwhile: the held tick holds up nobody else.
     let mut other = stored(arena).await;
     let later = recent(arena, 6).await;
-    (other.id, other.next_fire_at, other.last_run, other.input) = ("other".into(), Some(later), None, payload(&short()));
+    (other.id, other.next_fire_at, other.last_run, other.input) =
+        ("other".into(), Some(later), None, payload(&short()));
     arena.store.put_schedule(other).await.expect("puts");
-    while arena.store.get_schedule("other").await.expect("reads").expect("there").last_run.is_none() {
+    while arena
+        .store
+        .get_schedule("other")
+        .await
+        .expect("reads")
+        .expect("there")
+        .last_run
+        .is_none()
+    {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let held = stored(arena).await;
-    assert_eq!((held.next_fire_at, held.last_fire_at), (Some(second), Some(first)), "the tick is held");
+    assert_eq!(
+        (held.next_fire_at, held.last_fire_at),
+        (Some(second), Some(first)),
+        "the tick is held"
+    );
     client.signal(first_run, "go", &"on").await.expect("taken");
     let second_run = fired(arena, second).await.last_run.expect("a run");
     assert_ne!(second_run, first_run);
     client.signal(second_run, "go", &"on").await.expect("taken");
-    client.run::<Scripted>(second_run).result().await.expect("completes");
+    client
+        .run::<Scripted>(second_run)
+        .result()
+        .await
+        .expect("completes");
     engine.shutdown().await.expect("stops");
     assert_eq!(runs(arena).await.len(), 3);
 }
@@ -337,7 +417,10 @@ async fn a_tick_put_back_after_it_was_taken_holds_nothing_up(arena: &Arena) {
 async fn creating_the_same_schedule_again_changes_nothing(arena: &Arena) {
     let client = Client::on(arena.store.clone());
     let schedule = Schedule::cron("report", "0 0 1 1 *").workflow::<Scripted>(short());
-    client.create_schedule(schedule.clone()).await.expect("creates");
+    client
+        .create_schedule(schedule.clone())
+        .await
+        .expect("creates");
     client.pause_schedule("report").await.expect("pauses");
     let before = stored(arena).await;
     let again = client.create_schedule(schedule).await.expect("is there");
@@ -348,9 +431,15 @@ async fn creating_the_same_schedule_again_changes_nothing(arena: &Arena) {
 async fn another_schedule_under_the_same_id_replaces_it(arena: &Arena) {
     let client = Client::on(arena.store.clone());
     let schedule = |cron| Schedule::cron("report", cron).workflow::<Scripted>(short());
-    let first = client.create_schedule(schedule("0 0 1 1 *")).await.expect("creates");
+    let first = client
+        .create_schedule(schedule("0 0 1 1 *"))
+        .await
+        .expect("creates");
     client.pause_schedule("report").await.expect("pauses");
-    client.create_schedule(schedule("30 * * * *")).await.expect("replaces");
+    client
+        .create_schedule(schedule("30 * * * *"))
+        .await
+        .expect("replaces");
     let second = stored(arena).await;
     assert!(second.paused, "it stays paused");
     assert_eq!(second.created_at, first.created_at);
@@ -361,16 +450,33 @@ async fn another_schedule_under_the_same_id_replaces_it(arena: &Arena) {
 async fn a_cron_or_zone_that_cannot_be_read_is_refused(arena: &Arena) {
     let client = Client::on(arena.store.clone());
     let table = [
-        (Schedule::cron("report", "61 * * * *").workflow::<Scripted>(short()), "minute \"61\""),
-        (Schedule::cron("report", "* * * *").workflow::<Scripted>(short()), "five"),
-        (Schedule::cron("report", "* * * * *").time_zone("Mars/Base").workflow::<Scripted>(short()), "Mars/Base"),
+        (
+            Schedule::cron("report", "61 * * * *").workflow::<Scripted>(short()),
+            "minute \"61\"",
+        ),
+        (
+            Schedule::cron("report", "* * * *").workflow::<Scripted>(short()),
+            "five",
+        ),
+        (
+            Schedule::cron("report", "* * * * *")
+                .time_zone("Mars/Base")
+                .workflow::<Scripted>(short()),
+            "Mars/Base",
+        ),
         (Schedule::cron("report", "* * * * *"), "names no workflow"),
     ];
     for (schedule, says) in table {
         let error = client.create_schedule(schedule).await.expect_err("refused");
-        assert!(error.is_invalid() && error.to_string().contains(says), "{error}");
+        assert!(
+            error.is_invalid() && error.to_string().contains(says),
+            "{error}"
+        );
     }
-    assert_eq!(client.list_schedules(Page::default()).await.expect("lists"), []);
+    assert_eq!(
+        client.list_schedules(Page::default()).await.expect("lists"),
+        []
+    );
 }
 
 async fn triggering_starts_a_run_now(arena: &Arena) {
@@ -381,9 +487,18 @@ async fn triggering_starts_a_run_now(arena: &Arena) {
     client.pause_schedule("report").await.expect("pauses");
     let before = stored(arena).await;
     let run = client.trigger_schedule("report").await.expect("starts");
-    assert_eq!(run.ended().await.expect("ends").status, WorkflowStatus::Completed);
+    assert_eq!(
+        run.ended().await.expect("ends").status,
+        WorkflowStatus::Completed
+    );
     assert_eq!(stored(arena).await, before, "its ticks stay as they are");
-    assert!(client.trigger_schedule("nobody").await.expect_err("no such schedule").is_not_found());
+    assert!(
+        client
+            .trigger_schedule("nobody")
+            .await
+            .expect_err("no such schedule")
+            .is_not_found()
+    );
     engine.shutdown().await.expect("stops");
 }
 
@@ -394,19 +509,40 @@ async fn a_backfill_starts_each_tick_once(arena: &Arena) {
     client.create_schedule(schedule).await.expect("creates");
     let from: Timestamp = "2026-01-01T00:00:00Z".parse().expect("an instant");
     let to = from.checked_add(MINUTE * 60 * 10).expect("an instant");
-    let started = client.backfill_schedule("report", from, to).await.expect("starts");
-    assert_eq!(started.len(), 10, "the first hour is not in it, the last is");
+    let started = client
+        .backfill_schedule("report", from, to)
+        .await
+        .expect("starts");
+    assert_eq!(
+        started.len(),
+        10,
+        "the first hour is not in it, the last is"
+    );
     for run_id in &started {
-        client.run::<Scripted>(*run_id).result().await.expect("completes");
+        client
+            .run::<Scripted>(*run_id)
+            .result()
+            .await
+            .expect("completes");
     }
     let further = to.checked_add(MINUTE * 60 * 2).expect("an instant");
-    let again = client.backfill_schedule("report", from, further).await.expect("starts");
+    let again = client
+        .backfill_schedule("report", from, further)
+        .await
+        .expect("starts");
     assert_eq!(again.len(), 2, "only what is missing");
     for run_id in &again {
-        client.run::<Scripted>(*run_id).result().await.expect("completes");
+        client
+            .run::<Scripted>(*run_id)
+            .result()
+            .await
+            .expect("completes");
     }
     let ages: Timestamp = "1970-01-01T00:00:00Z".parse().expect("an instant");
-    let refused = client.backfill_schedule("report", ages, to).await.expect_err("too many");
+    let refused = client
+        .backfill_schedule("report", ages, to)
+        .await
+        .expect_err("too many");
     assert!(refused.is_invalid(), "{refused}");
     engine.shutdown().await.expect("stops");
 }
@@ -416,7 +552,25 @@ async fn a_deleted_schedule_is_gone(arena: &Arena) {
     let schedule = Schedule::cron("report", "0 * * * *").workflow::<Scripted>(short());
     client.create_schedule(schedule).await.expect("creates");
     client.delete_schedule("report").await.expect("deletes");
-    assert!(client.get_schedule("report").await.expect_err("gone").is_not_found());
-    assert!(client.delete_schedule("report").await.expect_err("gone").is_not_found());
-    assert!(client.pause_schedule("report").await.expect_err("gone").is_not_found());
+    assert!(
+        client
+            .get_schedule("report")
+            .await
+            .expect_err("gone")
+            .is_not_found()
+    );
+    assert!(
+        client
+            .delete_schedule("report")
+            .await
+            .expect_err("gone")
+            .is_not_found()
+    );
+    assert!(
+        client
+            .pause_schedule("report")
+            .await
+            .expect_err("gone")
+            .is_not_found()
+    );
 }
