@@ -27,7 +27,10 @@ impl Workflow for Payment {
     type Output = u64;
 
     fn new(order: u32) -> Self {
-        Self { order, paid_at_attempt: None }
+        Self {
+            order,
+            paid_at_attempt: None,
+        }
     }
 
     fn on_start(&mut self) -> Vec<WorkflowAction> {
@@ -101,7 +104,10 @@ impl Activity for Charge {
     async fn execute(&self, ctx: &ActivityContext, order: u32) -> ActivityResult<u32> {
         self.provider.calls.fetch_add(1, Ordering::SeqCst);
         if !self.provider.works.load(Ordering::SeqCst) {
-            println!("order {order}, attempt {}: the provider is down", ctx.attempt);
+            println!(
+                "order {order}, attempt {}: the provider is down",
+                ctx.attempt
+            );
             return Err(ActivityError::new("Unavailable", "503"));
         }
         println!("order {order}, attempt {}: paid", ctx.attempt);
@@ -115,7 +121,9 @@ async fn main() -> Result<(), Error> {
     let provider = Arc::new(Provider::default());
     let engine = Engine::open(url)
         .workflow::<Payment>()
-        .activity(Charge { provider: Arc::clone(&provider) })
+        .activity(Charge {
+            provider: Arc::clone(&provider),
+        })
         .start()
         .await?;
     let client = engine.client();
@@ -139,7 +147,10 @@ async fn main() -> Result<(), Error> {
     provider.works.store(true, Ordering::SeqCst);
     println!("the provider is back; the next probe will find out");
     for (order, run) in (1..).zip(runs) {
-        println!("order {order} is complete: paid at attempt {}", run.result().await?);
+        println!(
+            "order {order} is complete: paid at attempt {}",
+            run.result().await?
+        );
     }
 
     engine.shutdown().await

@@ -22,7 +22,10 @@ impl Workflow for Payment {
     type Output = String;
 
     fn new(card: String) -> Self {
-        Self { card, receipt: None }
+        Self {
+            card,
+            receipt: None,
+        }
     }
 
     fn on_start(&mut self) -> Vec<WorkflowAction> {

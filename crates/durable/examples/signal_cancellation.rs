@@ -26,7 +26,9 @@ impl Trip {
 
     /// The watching never ends by itself: it is given up, and the activity is told so.
     fn stop_watching() -> WorkflowAction {
-        WorkflowAction::CancelActivity { activity_id: "watch_prices".to_owned() }
+        WorkflowAction::CancelActivity {
+            activity_id: "watch_prices".to_owned(),
+        }
     }
 }
 
@@ -36,7 +38,11 @@ impl Workflow for Trip {
     type Output = String;
 
     fn new(traveller: String) -> Self {
-        Self { traveller, called_off: false, ticket: None }
+        Self {
+            traveller,
+            called_off: false,
+            ticket: None,
+        }
     }
 
     fn on_start(&mut self) -> Vec<WorkflowAction> {
@@ -55,7 +61,11 @@ impl Workflow for Trip {
         }
     }
 
-    fn on_activity_failed(&mut self, activity_id: &str, error: &ActivityError) -> Vec<WorkflowAction> {
+    fn on_activity_failed(
+        &mut self,
+        activity_id: &str,
+        error: &ActivityError,
+    ) -> Vec<WorkflowAction> {
         if activity_id == "watch_prices" {
             return vec![];
         }
@@ -135,7 +145,9 @@ async fn main() -> Result<(), Error> {
     }
 
     match trip.signal("confirm", &()).await {
-        Err(error) if error.is_run_finished() => println!("a signal that comes too late is refused"),
+        Err(error) if error.is_run_finished() => {
+            println!("a signal that comes too late is refused")
+        }
         other => other?,
     }
 

@@ -37,7 +37,10 @@ impl Workflow for OrderWorkflow {
     type Output = String;
 
     fn new(order: Order) -> Self {
-        Self { order, parcel: None }
+        Self {
+            order,
+            parcel: None,
+        }
     }
 
     fn on_start(&mut self) -> Vec<WorkflowAction> {
@@ -112,7 +115,10 @@ async fn main() -> Result<(), Error> {
         .start()
         .await?;
 
-    let order = Order { item: "teapot".to_owned(), cents: 2_900 };
+    let order = Order {
+        item: "teapot".to_owned(),
+        cents: 2_900,
+    };
     let run = engine.client().start::<OrderWorkflow>(order).await?;
     println!("the order is started");
     println!("the order is complete: {}", run.result().await?);

@@ -17,12 +17,20 @@ fn examples() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let this = std::env::current_exe().expect("a test has a path");
-        let profile = this.parent().and_then(Path::parent).expect("TARGET/PROFILE/deps/TEST");
+        let profile = this
+            .parent()
+            .and_then(Path::parent)
+            .expect("TARGET/PROFILE/deps/TEST");
         let target = profile.parent().expect("TARGET/PROFILE");
-        let name = profile.file_name().expect("a profile has a name").to_string_lossy();
+        let name = profile
+            .file_name()
+            .expect("a profile has a name")
+            .to_string_lossy();
         let mut cargo = Command::new(env!("CARGO"));
         // The whole workspace, as the tests are built: the same features, so that only the examples themselves are left to build.
-        cargo.args(["build", "--quiet", "--workspace", "--target-dir"]).arg(target);
+        cargo
+            .args(["build", "--quiet", "--workspace", "--target-dir"])
+            .arg(target);
         cargo.args(["--profile", if name == "debug" { "dev" } else { &name }]);
         for example in EXAMPLES {
             cargo.args(["--example", example]);
@@ -54,7 +62,11 @@ fn story(example: &str) -> Vec<String> {
     let output = child.wait_with_output().expect("it has ended");
     let text = String::from_utf8(output.stdout).expect("examples print text");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{example}: {}\n{text}{errors}", output.status);
+    assert!(
+        output.status.success(),
+        "{example}: {}\n{text}{errors}",
+        output.status
+    );
     text.lines().map(str::to_owned).collect()
 }
 
@@ -63,14 +75,26 @@ fn assert_tells(story: &[String], parts: &[&str]) {
     let mut lines = story.iter();
     for part in parts {
         let told = lines.any(|line| line.starts_with(part));
-        assert!(told, "{part:?} is missing, or in another place:\n{}", story.join("\n"));
+        assert!(
+            told,
+            "{part:?} is missing, or in another place:\n{}",
+            story.join("\n")
+        );
     }
 }
 
 #[test]
 fn a_simple_workflow_takes_its_steps_one_after_the_other() {
     let story = story("simple_workflow");
-    assert_tells(&story, &["reserve:", "charge:", "ship:", "the order is complete: parcel 1"]);
+    assert_tells(
+        &story,
+        &[
+            "reserve:",
+            "charge:",
+            "ship:",
+            "the order is complete: parcel 1",
+        ],
+    );
 }
 
 #[test]
@@ -87,7 +111,9 @@ fn a_passing_failure_is_retried_and_a_final_one_is_not() {
             "the payment failed: CardDeclined",
         ],
     );
-    let expired = story.iter().filter(|line| line.contains("the card has expired") && line.starts_with("attempt"));
+    let expired = story
+        .iter()
+        .filter(|line| line.contains("the card has expired") && line.starts_with("attempt"));
     assert_eq!(expired.count(), 1);
 }
 
@@ -122,7 +148,15 @@ fn a_signal_moves_a_run_on_and_a_cancel_undoes_it() {
             "a signal that comes too late is refused",
         ],
     );
-    for line in ["Ada: the flight is booked", "Ben: no longer watching prices", "Ben: the hotel is given back"] {
-        assert!(story.iter().any(|told| told == line), "{line:?} is missing:\n{}", story.join("\n"));
+    for line in [
+        "Ada: the flight is booked",
+        "Ben: no longer watching prices",
+        "Ben: the hotel is given back",
+    ] {
+        assert!(
+            story.iter().any(|told| told == line),
+            "{line:?} is missing:\n{}",
+            story.join("\n")
+        );
     }
 }

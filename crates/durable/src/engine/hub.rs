@@ -28,13 +28,9 @@ pub(crate) struct Hub {
     pub(crate) leases: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
-<<<<<<< HEAD
     /// Schedules may have a tick due.
     pub(crate) schedules: ScheduleBell,
-    finished: Mutex<HashMap<Uuid, Arc<Notify>>>,
-=======
     finished: Mutex<BTreeMap<Uuid, Arc<Notify>>>,
->>>>>>> sim
     bell: Option<Arc<dyn Bell>>,
 }
 

@@ -9,7 +9,7 @@ use durable_core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
     Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
     ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
+    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
@@ -106,7 +106,8 @@ impl SimStore {
         };
         if busy {
             let who = &self.who;
-            self.world.violated(format!("{who} calls {method} in a loop that never waits"));
+            self.world
+                .violated(format!("{who} calls {method} in a loop that never waits"));
             sleep(Duration::from_secs(1)).await;
         }
         if !pause.is_zero() {
@@ -239,6 +240,8 @@ unreliable! { WorkflowEventStore {
     fn get_attributes(run_id: Uuid) -> Attributes;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
     fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord>;
+    fn clock(now: Option<Timestamp>) -> Timestamp;
+    fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;
     fn rollups(from: Timestamp) -> Vec<RollupRecord>;
     fn purge_runs(purge: PurgeRuns) -> u64;

@@ -25,11 +25,17 @@ pub(super) fn check(scene: &Scene<'_>) {
                 .filter(|execution| execution.activity_id == activity_id)
                 .count();
             if executions < attempts {
-                scene.violated(run, format!("{activity_id}: {attempts} attempts, only {executions} executions"));
+                scene.violated(
+                    run,
+                    format!("{activity_id}: {attempts} attempts, only {executions} executions"),
+                );
             }
             // Where no lease can be lost, every execution is an attempt.
             if scene.world.climate.is_steady() && executions > attempts {
-                scene.violated(run, format!("{activity_id}: {attempts} attempts and {executions} executions"));
+                scene.violated(
+                    run,
+                    format!("{activity_id}: {attempts} attempts and {executions} executions"),
+                );
             }
         }
     }
