@@ -5,6 +5,7 @@
 mod raw;
 mod report;
 mod store_job;
+mod throughput;
 
 use clap::{Parser, Subcommand};
 
@@ -19,11 +20,15 @@ struct Cli {
 enum Job {
     /// Turns per second through the store contract, next to the same writes by bare UNNEST statements.
     Store(store_job::Options),
+    /// Activities per second: workflows of five sequential no-op activities, all started up front.
+    #[command(name = "J1")]
+    Throughput(throughput::Options),
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Cli::parse().job {
         Job::Store(options) => store_job::run(options).await,
+        Job::Throughput(options) => throughput::run(options).await,
     }
 }

@@ -7,7 +7,7 @@
 //! |           | after it: → half open, and a probe       |                                     |                                          |
 //! | half open | a permit is free: probe; else refused    | takes a permit back; enough → closed | → open                                  |
 //!
-//! [`Breaker::reset`] leads from every state to closed. A probe's permit that nobody reports on is
+//! [`Breaker::reset`] leads from every state to closed; [`Breaker::give_back`] frees a probe's permit and changes nothing else. A probe's permit that nobody reports on is
 //! free again after the reset timeout, so that a worker that died with one cannot block the way back.
 //!
 //! Reports are not tied to a permit: a call admitted before the breaker opened that reports while
@@ -63,6 +63,14 @@ impl Default for CircuitBreakerConfig {
 }
 
 impl CircuitBreakerConfig {
+    /// Key of the breaker that guards activities of this type.
+    #[must_use]
+    pub fn key_for(&self, activity_type: &str) -> String {
+        self.key
+            .clone()
+            .unwrap_or_else(|| format!("activity:{activity_type}"))
+    }
+
     /// Failures that open the breaker; 0 counts as 1.
     fn failures_needed(&self) -> u64 {
         u64::from(self.failure_threshold.max(1))
@@ -215,6 +223,15 @@ impl Breaker {
         }
     }
 
+    /// Successes since it is half open; 0 in the other states.
+    #[must_use]
+    pub const fn success_count(&self) -> u32 {
+        match self.0 {
+            Phase::HalfOpen { successes, .. } => successes,
+            _ => 0,
+        }
+    }
+
     /// Probes that hold a permit.
     #[must_use]
     pub fn probes_out(&self) -> usize {
@@ -286,6 +303,13 @@ impl Breaker {
             }
         }
         self.state()
+    }
+
+    /// A probe ended without telling anything about the other side: its permit is free again.
+    pub fn give_back(&mut self) {
+        if let Phase::HalfOpen { probes, .. } = &mut self.0 {
+            probes.pop_front();
+        }
     }
 
     /// Closes it and forgets every failure: an operator's decision.

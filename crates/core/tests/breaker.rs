@@ -57,6 +57,20 @@ fn probe_that_never_reports_gives_its_permit_back() {
 }
 
 #[test]
+fn permit_given_back_is_free_and_counts_for_nothing() {
+    let config = CircuitBreakerConfig::default();
+    let mut breaker = opened(&config);
+    assert_eq!(breaker.admit(&config, at(60)), Admission::Probe);
+    assert_eq!(breaker.admit(&config, at(60)), Admission::Probe);
+    breaker.give_back();
+    assert_eq!((breaker.probes_out(), breaker.success_count()), (1, 0));
+    assert_eq!(breaker.state(), CircuitState::HalfOpen);
+    assert_eq!(breaker.admit(&config, at(60)), Admission::Probe);
+    breaker.record_success(&config, at(61));
+    assert_eq!(breaker.success_count(), 1);
+}
+
+#[test]
 fn report_takes_back_a_permit_that_is_still_out() {
     let config = CircuitBreakerConfig::default();
     let mut breaker = opened(&config);

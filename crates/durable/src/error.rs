@@ -38,7 +38,9 @@ pub(crate) enum Kind {
         #[source]
         source: PayloadError,
     },
-    #[error("too much is waiting ({pending} tasks for a capacity of {capacity}); try again in {retry_after_ms} ms")]
+    #[error(
+        "too much is waiting ({pending} tasks for a capacity of {capacity}); try again in {retry_after_ms} ms"
+    )]
     Overloaded {
         pending: u64,
         capacity: u64,

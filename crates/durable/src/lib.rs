@@ -51,10 +51,12 @@ mod chores;
 pub mod client;
 pub mod engine;
 mod error;
+pub mod observability;
 pub mod persistence;
 pub mod prelude;
 pub mod reliability;
 pub mod runtime;
+mod schedule;
 pub mod worker;
 pub mod workflow;
 

@@ -7,6 +7,6 @@ pub use durable_core::{
 };
 
 pub use crate::activity::{Activity, ActivityContext, ActivityResult};
-pub use crate::client::{Client, RunHandle};
+pub use crate::client::{Client, RunHandle, Schedule};
 pub use crate::engine::{Engine, EngineBuilder, Settings};
 pub use crate::error::Error;

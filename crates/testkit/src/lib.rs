@@ -12,6 +12,7 @@ pub mod hostile_json;
 pub mod postgres;
 pub mod process;
 pub mod prove;
+pub mod sim;
 pub mod world;
 
 pub use flavour::{Flavour, StoreUnderTest};

@@ -30,6 +30,8 @@ enum Command {
     Faults(commands::faults::Args),
     /// Plants known mistakes and shows that the suites catch each
     Prove(commands::prove::Args),
+    /// Runs engines, workers and clients in virtual time, with seeded faults
+    Sim(commands::sim::Args),
     /// A worker process for the suites that kill some
     #[command(hide = true)]
     Worker(commands::worker::Args),
@@ -46,6 +48,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Differential(args) => runtime.block_on(commands::differential::run(&args)),
         Command::Faults(args) => runtime.block_on(commands::faults::run(&args)),
         Command::Prove(args) => commands::prove::run(&args),
+        Command::Sim(args) => commands::sim::run(&args),
         Command::Worker(args) => runtime.block_on(commands::worker::run(&args)),
     }
 }

@@ -6,7 +6,13 @@ use durable_testkit::{Flavour, audit};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn main() {
-    let flavours = [(Kind::Memory, 1), (Kind::Memory, 4), (Kind::Sqlite, 1), (Kind::Postgres, 1), (Kind::Postgres, 4)];
+    let flavours = [
+        (Kind::Memory, 1),
+        (Kind::Memory, 4),
+        (Kind::Sqlite, 1),
+        (Kind::Postgres, 1),
+        (Kind::Postgres, 4),
+    ];
     let mut trials = Vec::new();
     for (kind, shards) in flavours {
         for always_replay in [false, true] {
@@ -20,7 +26,12 @@ fn main() {
 
 fn trial(flavour: Flavour, always_replay: bool, claim: Claim) -> Trial {
     let mode = if always_replay { "replayed" } else { "kept" };
-    let name = format!("{}::{mode}::{}::{}", flavour.name(), claim.subject, claim.name);
+    let name = format!(
+        "{}::{mode}::{}::{}",
+        flavour.name(),
+        claim.subject,
+        claim.name
+    );
     Trial::test(name, move || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -28,10 +39,18 @@ fn trial(flavour: Flavour, always_replay: bool, claim: Claim) -> Trial {
             .build()
             .map_err(|e| Failed::from(e.to_string()))?;
         runtime.block_on(async {
-            let under_test = flavour.open().await.map_err(|e| Failed::from(format!("{e:#}")))?;
-            let arena = Arena { store: under_test.store.clone(), always_replay };
+            let under_test = flavour
+                .open()
+                .await
+                .map_err(|e| Failed::from(format!("{e:#}")))?;
+            let arena = Arena {
+                store: under_test.store.clone(),
+                always_replay,
+            };
             (claim.body)(&arena).await;
-            let report = audit::audit(&*arena.store, None).await.map_err(|e| Failed::from(format!("{e:#}")))?;
+            let report = audit::audit(&*arena.store, None)
+                .await
+                .map_err(|e| Failed::from(format!("{e:#}")))?;
             if !report.is_clean() {
                 return Err(Failed::from(format!("{report}")));
             }

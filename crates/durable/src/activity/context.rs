@@ -106,7 +106,10 @@ impl ActivityContext {
     ///
     /// # Errors
     /// [`HeartbeatError::Cancelled`]: stop. [`HeartbeatError::Details`]: the details do not fit.
-    #[allow(clippy::unused_async, reason = "S0's signature; a remote worker may have to wait")]
+    #[allow(
+        clippy::unused_async,
+        reason = "S0's signature; a remote worker may have to wait"
+    )]
     pub async fn heartbeat(
         &self,
         details: Option<serde_json::Value>,

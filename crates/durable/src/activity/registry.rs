@@ -49,8 +49,7 @@ impl ActivityRegistry {
             function,
             signature: PhantomData::<fn(I) -> O>,
         };
-        self.by_type
-            .insert(activity_type.into(), Arc::new(erased));
+        self.by_type.insert(activity_type.into(), Arc::new(erased));
     }
 
     /// The types, in order.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Chore;
+use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 use crate::persistence::model::FireDue;
@@ -14,6 +14,9 @@ use crate::persistence::model::FireDue;
 pub(crate) struct Due {
     node: Arc<Node>,
 }
+
+/// Where the store says that something was due a moment ago and this node's clock is behind, it looks this often.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 impl Due {
     pub(crate) const fn new(node: Arc<Node>) -> Self {
@@ -29,9 +32,8 @@ impl Chore for Due {
 
     async fn tick(&self) -> StoreResult<Duration> {
         let node = &self.node;
-        let fallback = node.settings.chores.fallback_poll;
         // Planned before looking: what is rung for while the store looks is not forgotten.
-        node.hub.due.plan(node.runtime.instant() + fallback);
+        node.hub.due.plan(node.runtime.instant() + UNTIL_RUNG);
         let fired = node
             .store
             .fire_due(FireDue {
@@ -48,9 +50,11 @@ impl Chore for Due {
             node.hub.messages.notify_one();
         }
         node.hub.ready_runs(fired.ready_runs);
-        let next = fired.next_due.map_or(fallback, |due| node.until(due));
-        let next = next.min(fallback);
-        node.hub.due.due_in(node.runtime.instant(), next);
+        if let Some(due) = fired.next_due {
+            // Not at once, however wrong this node's clock may be.
+            let wait = node.until(due).max(SHORTEST_WAIT);
+            node.hub.due.due_in(node.runtime.instant(), wait);
+        }
         Ok(node.hub.due.wait(node.runtime.instant()))
     }
 

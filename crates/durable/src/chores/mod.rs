@@ -5,9 +5,13 @@
 
 mod due;
 mod listener;
+mod lookout;
 mod reaper;
 mod registry;
 mod relay;
+mod retention;
+mod sampler;
+mod schedules;
 mod turn_claims;
 
 use std::sync::Arc;
@@ -23,9 +27,13 @@ use crate::runtime::Runtime;
 
 pub(crate) use due::Due;
 pub(crate) use listener::listen;
+pub(crate) use lookout::Lookout;
 pub(crate) use reaper::Reaper;
 pub(crate) use registry::Registry;
 pub(crate) use relay::Relay;
+pub(crate) use retention::Retention;
+pub(crate) use sampler::Sampler;
+pub(crate) use schedules::Schedules;
 pub(crate) use turn_claims::TurnClaims;
 
 /// A background service.
@@ -42,6 +50,9 @@ pub(crate) trait Chore: Send + Sync + 'static {
         std::future::pending().await
     }
 }
+
+/// For chores that have nothing to do until they are rung: [`Lookout`] rings where somebody else forgot to.
+pub(crate) const UNTIL_RUNG: Duration = Duration::from_secs(60 * 60);
 
 /// First wait after a failed tick; doubles up to the largest.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -87,9 +98,18 @@ pub(crate) async fn run(chore: impl Chore, runtime: Runtime, stop: CancellationT
 pub(crate) fn start_all(node: &Arc<Node>, claims: &CancellationToken, all: &CancellationToken) {
     start(node, claims, TurnClaims::new(Arc::clone(node)));
     start(node, claims, Registry::new(Arc::clone(node)));
+    start(node, claims, Lookout::new(Arc::clone(node)));
     start(node, all, Due::new(Arc::clone(node)));
     start(node, all, Reaper::new(Arc::clone(node)));
     start(node, all, Relay::new(Arc::clone(node)));
+    start(node, claims, Schedules::new(Arc::clone(node)));
+    let chores = &node.settings.chores;
+    if let Some(kept_for) = chores.retention {
+        start(node, claims, Retention::new(Arc::clone(node), kept_for));
+    }
+    if let Some(interval) = chores.sample_interval {
+        start(node, claims, Sampler::new(Arc::clone(node), interval));
+    }
 }
 
 fn start(node: &Arc<Node>, stop: &CancellationToken, chore: impl Chore) {

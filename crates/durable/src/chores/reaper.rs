@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tracing::info;
 
-use super::Chore;
+use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 use crate::persistence::model::ReapLeases;
 
-/// Looks at intervals: a lease runs out only when a worker died, or the store could not be reached for long.
+/// Rung by the lookout: a lease runs out only when a worker died, or the store could not be reached for long.
 pub(crate) struct Reaper {
     node: Arc<Node>,
 }
@@ -50,7 +50,11 @@ impl Chore for Reaper {
         Ok(if reaped.len() == max {
             Duration::ZERO
         } else {
-            node.runtime.jittered(node.settings.chores.reap_interval)
+            UNTIL_RUNG
         })
+    }
+
+    async fn rung(&self) {
+        self.node.hub.leases.notified().await;
     }
 }

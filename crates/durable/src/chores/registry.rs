@@ -1,29 +1,45 @@
 //! The worker's signs of life, and an eye on the others'.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use durable_core::Timestamp;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Chore;
 use crate::engine::Node;
 use crate::persistence::StoreResult;
-use crate::persistence::model::WorkerStatus;
+use crate::persistence::model::{WorkerFilter, WorkerInfo, WorkerStatus};
 
 /// Gives a sign every few seconds; workers without one for long are marked as stopped.
 pub(crate) struct Registry {
     node: Arc<Node>,
-    registered: AtomicBool,
+    state: Mutex<State>,
 }
 
+#[derive(Default)]
+struct State {
+    /// The last sign that was stored; none: not registered.
+    last_sign: Option<Instant>,
+    /// Ticks left before the others are looked at again.
+    rest: usize,
+}
+
+/// The others are looked at every so many ticks.
+const TICKS_PER_LOOK: usize = 2;
+/// Workers for each of which that is one tick later: every worker lists all of them.
+const WORKERS_PER_TICK: usize = 50;
+/// Without a sign for this many intervals, a worker takes no part in the sharing of tasks.
+const INTERVALS_FRESH: u32 = 3;
+
 impl Registry {
-    pub(crate) const fn new(node: Arc<Node>) -> Self {
-        Self {
-            node,
-            registered: AtomicBool::new(false),
-        }
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        let state = Mutex::default();
+        Self { node, state }
     }
 }
 
@@ -34,41 +50,168 @@ impl Chore for Registry {
     }
 
     async fn tick(&self) -> StoreResult<Duration> {
-        let node = &self.node;
-        if !self.registered.load(Ordering::SeqCst) {
-            node.store.register_worker(node.worker_info(), None).await?;
-            self.registered.store(true, Ordering::SeqCst);
-        } else {
-            match node.store.worker_heartbeat(node.worker_beat(), None).await? {
-                Some(WorkerStatus::Draining | WorkerStatus::Stopped) => {
-                    if node.pool.accepting_tasks() {
-                        info!("this worker was asked to drain");
-                        node.pool.stop_accepting();
-                    }
-                }
-                Some(_) => {}
-                None => self.registered.store(false, Ordering::SeqCst),
-            }
-        }
-        self.stop_silent().await?;
-        Ok(node
-            .runtime
-            .jittered(node.settings.worker.heartbeat_interval))
+        self.give_sign().await?;
+        self.look_at_others().await?;
+        let interval = self.node.settings.worker.heartbeat_interval;
+        Ok(self.node.runtime.jittered(interval))
     }
 }
 
 impl Registry {
-    /// Their leases run out by themselves and the reaper queues their tasks again.
-    async fn stop_silent(&self) -> StoreResult<()> {
+    async fn give_sign(&self) -> StoreResult<()> {
         let node = &self.node;
-        let silence = node.settings.worker.stale_after;
-        let Ok(silent_since) = node.runtime.now().checked_sub(silence) else {
-            return Ok(());
+        let Some(last_sign) = self.state.lock().last_sign else {
+            return self.register().await;
         };
-        let stopped = node.store.stop_silent_workers(silent_since).await?;
+        let now = node.runtime.instant();
+        let status = node
+            .store
+            .worker_heartbeat(node.worker_beat(), None)
+            .await?;
+        self.state.lock().last_sign = Some(now);
+        let silence = now.duration_since(last_sign);
+        match status {
+            None => self.register().await,
+            // Not asked to stop: it gave no sign for long (the store out of reach, the machine asleep) and was taken for dead.
+            Some(WorkerStatus::Stopped) if silence >= node.settings.worker.stale_after => {
+                info!("this worker was taken for dead and registers again");
+                self.register().await
+            }
+            Some(WorkerStatus::Draining | WorkerStatus::Stopped) => {
+                if node.pool.accepting_tasks() {
+                    info!("this worker was asked to drain");
+                    node.pool.stop_accepting();
+                }
+                Ok(())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    async fn register(&self) -> StoreResult<()> {
+        let node = &self.node;
+        let now = node.runtime.instant();
+        // Forgotten first: should this fail, the next sign is another try.
+        self.state.lock().last_sign = None;
+        node.store.register_worker(node.worker_info(), None).await?;
+        self.state.lock().last_sign = Some(now);
+        Ok(())
+    }
+
+    /// Counts who else runs the activities of this process, for its share of new tasks, and tells the silent ones from the dead.
+    ///
+    /// Signs of life are compared with this worker's own, which the store's clock has dated a moment ago: by a wrong clock of its own a
+    /// process would take everybody for dead.
+    async fn look_at_others(&self) -> StoreResult<()> {
+        {
+            let mut state = self.state.lock();
+            if state.rest > 0 {
+                state.rest -= 1;
+                return Ok(());
+            }
+        }
+        let node = &self.node;
+        let filter = WorkerFilter {
+            status: Some(WorkerStatus::Active),
+            ..WorkerFilter::default()
+        };
+        let workers = node.store.list_workers(filter).await?;
+        self.state.lock().rest = TICKS_PER_LOOK - 1 + workers.len() / WORKERS_PER_TICK;
+        let fresh = node.settings.worker.heartbeat_interval * INTERVALS_FRESH;
+        node.pool
+            .others_are(others(&workers, &node.worker_id, fresh));
+        match silent_since(&workers, &node.worker_id, node.settings.worker.stale_after) {
+            Some(silent_since) => self.stop_silent(silent_since).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Their leases run out by themselves and the reaper queues their tasks again.
+    async fn stop_silent(&self, silent_since: Timestamp) -> StoreResult<()> {
+        let stopped = self.node.store.stop_silent_workers(silent_since).await?;
         for worker_id in stopped {
-            warn!(%worker_id, "the worker gave no sign for {} s and counts as stopped", silence.as_secs());
+            warn!(%worker_id, "the worker gave no sign for long and counts as stopped");
         }
         Ok(())
+    }
+}
+
+/// Before when a sign of life is too old, if anybody's is.
+fn silent_since(workers: &[WorkerInfo], me: &str, stale_after: Duration) -> Option<Timestamp> {
+    let own = workers.iter().find(|worker| worker.id == me)?;
+    let since = own.last_heartbeat_at.checked_sub(stale_after).ok()?;
+    let silent = workers
+        .iter()
+        .any(|worker| worker.last_heartbeat_at < since);
+    silent.then_some(since)
+}
+
+/// Live workers besides this one that take tasks, by activity type. Signs of life are compared with this worker's own, which the same clock
+/// has dated a moment ago: what the machines' clocks say does not matter.
+fn others(workers: &[WorkerInfo], me: &str, fresh: Duration) -> BTreeMap<String, usize> {
+    let mut others = BTreeMap::new();
+    let Some(since) = workers
+        .iter()
+        .find(|worker| worker.id == me)
+        .and_then(|worker| worker.last_heartbeat_at.checked_sub(fresh).ok())
+    else {
+        return others;
+    };
+    let sharing = workers.iter().filter(|worker| {
+        worker.id != me && worker.accepting_tasks && worker.last_heartbeat_at >= since
+    });
+    for activity_type in sharing.flat_map(|worker| &worker.activity_types) {
+        *others.entry(activity_type.clone()).or_default() += 1;
+    }
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use durable_core::{Payload, Timestamp};
+
+    use super::*;
+
+    fn worker(id: &str, types: &[&str], beat_at: i64) -> WorkerInfo {
+        WorkerInfo {
+            id: id.to_owned(),
+            worker_group: "default".to_owned(),
+            activity_types: types.iter().map(|name| (*name).to_owned()).collect(),
+            max_concurrency: 1,
+            current_load: 0,
+            status: WorkerStatus::Active,
+            accepting_tasks: true,
+            backpressure_reason: None,
+            started_at: Timestamp::UNIX_EPOCH,
+            last_heartbeat_at: Timestamp::from_second(beat_at).expect("an instant"),
+            hostname: None,
+            version: None,
+            metadata: Payload::ABSENT,
+            tasks_completed: 0,
+            tasks_failed: 0,
+            avg_task_duration_ms: 0.0,
+        }
+    }
+
+    #[test]
+    fn only_live_workers_that_take_tasks_share_a_type() {
+        let mut full = worker("full", &["a"], 100);
+        full.accepting_tasks = false;
+        let workers = [
+            worker("me", &["a", "b"], 100),
+            worker("one", &["a"], 99),
+            worker("two", &["a", "c"], 86),
+            worker("silent", &["a", "b"], 84),
+            full,
+        ];
+        let others = others(&workers, "me", Duration::from_secs(15));
+        let expected = [("a".to_owned(), 2), ("c".to_owned(), 1)];
+        assert_eq!(others, BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn worker_that_is_not_listed_knows_of_no_others() {
+        let workers = [worker("one", &["a"], 99)];
+        assert!(others(&workers, "me", Duration::from_secs(15)).is_empty());
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Chore;
+use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 use crate::persistence::model::RelayMessages;
 
-/// Rung by every commit here that writes a message; messages of a process that died are found by the slow poll.
+/// Rung by every commit here that writes a message; messages of a process that died are found by the lookout.
 pub(crate) struct Relay {
     node: Arc<Node>,
 }
@@ -43,7 +43,7 @@ impl Chore for Relay {
         Ok(if handled > 0 {
             Duration::ZERO
         } else {
-            node.runtime.jittered(node.settings.chores.fallback_poll)
+            UNTIL_RUNG
         })
     }
 

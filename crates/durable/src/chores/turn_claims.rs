@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tracing::debug;
 
-use super::Chore;
+use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 use crate::persistence::model::ClaimTurns;
@@ -33,7 +33,7 @@ impl Chore for TurnClaims {
         let settings = &node.settings;
         let hosted = node.workflows.hosted();
         if hosted.is_empty() {
-            return Ok(settings.chores.fallback_poll);
+            return Ok(UNTIL_RUNG);
         }
         let max = settings.turns.claim_max;
         // A desk that is full already would only let the ownerships run out.
@@ -60,7 +60,7 @@ impl Chore for TurnClaims {
         Ok(if found == max {
             Duration::ZERO
         } else {
-            node.runtime.jittered(settings.chores.fallback_poll)
+            UNTIL_RUNG
         })
     }
 

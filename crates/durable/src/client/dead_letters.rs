@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use super::Client;
 use crate::error::Kind;
+use crate::persistence::StoreError;
 use crate::persistence::model::{
     DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Page, SendRejection, WorkflowStatus,
 };
-use crate::persistence::StoreError;
 use crate::{Error, Result};
 
 impl Client {
@@ -17,7 +17,11 @@ impl Client {
     ///
     /// # Errors
     /// The store's.
-    pub async fn list_dead_letters(&self, filter: DlqFilter, page: Page) -> Result<Vec<DeadLetter>> {
+    pub async fn list_dead_letters(
+        &self,
+        filter: DlqFilter,
+        page: Page,
+    ) -> Result<Vec<DeadLetter>> {
         Ok(self.store().list_dlq(filter, page).await?)
     }
 

@@ -1,8 +1,11 @@
 //! Clients: starting runs, and talking to them.
 
 mod dead_letters;
+mod gather;
 mod handle;
 mod retry_step;
+mod schedules;
+mod sets;
 mod start;
 
 use std::sync::Arc;
@@ -13,7 +16,11 @@ use serde::Serialize;
 use uuid::Uuid;
 
 pub use handle::RunHandle;
-pub use start::Start;
+pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
+pub use start::{Start, Untyped};
+
+use gather::Gather;
+use sets::{Signals, Starts};
 
 use crate::engine::{Desk, Hub, Node};
 use crate::error::Kind;
@@ -21,6 +28,7 @@ use crate::persistence::model::{
     NewSignal, Page, RunFilter, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
 use crate::persistence::{OpenOptions, WorkflowEventStore, open};
+use crate::reliability::BackpressureCoordinator;
 use crate::runtime::Runtime;
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
 use crate::{Error, Result};
@@ -35,10 +43,14 @@ struct Shared {
     store: Arc<dyn WorkflowEventStore>,
     hub: Arc<Hub>,
     runtime: Runtime,
+    starts: Arc<Gather<Starts>>,
+    signals: Arc<Gather<Signals>>,
     /// What the engine beside it hosts; empty for a client on its own.
     workflows: WorkflowRegistry,
     /// The engine beside it: it becomes the owner of what is started here, so that no claim is needed.
     beside: Option<Beside>,
+    /// Refuses starts while too much waits.
+    admission: Option<BackpressureCoordinator>,
 }
 
 struct Beside {
@@ -59,15 +71,23 @@ impl Client {
     /// A client on a store that is open already.
     #[must_use]
     pub fn on(store: Arc<dyn WorkflowEventStore>) -> Self {
+        Self::on_runtime(store, Runtime::real())
+    }
+
+    /// [`Client::on`] with a world of its own: tasks, time, chance. For simulations.
+    #[must_use]
+    pub fn on_runtime(store: Arc<dyn WorkflowEventStore>, runtime: Runtime) -> Self {
         let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
-        let runtime = Runtime::real();
         let client = Self {
             shared: Arc::new(Shared {
+                starts: Gather::new(Starts(Arc::clone(&store)), runtime.clone()),
+                signals: Gather::new(Signals(Arc::clone(&store)), runtime.clone()),
                 store,
                 hub: Arc::clone(&hub),
                 runtime: runtime.clone(),
                 workflows: WorkflowRegistry::new(),
                 beside: None,
+                admission: None,
             }),
         };
         if let Some(bell) = hub.bell().cloned() {
@@ -86,6 +106,8 @@ impl Client {
     pub(crate) fn beside(node: &Node) -> Self {
         Self {
             shared: Arc::new(Shared {
+                starts: Gather::new(Starts(Arc::clone(&node.store)), node.runtime.clone()),
+                signals: Gather::new(Signals(Arc::clone(&node.store)), node.runtime.clone()),
                 store: Arc::clone(&node.store),
                 hub: Arc::clone(&node.hub),
                 runtime: node.runtime.clone(),
@@ -93,6 +115,14 @@ impl Client {
                 beside: Some(Beside {
                     worker_id: node.worker_id.clone(),
                     owner_lease: node.settings.turns.owner_lease,
+                }),
+                admission: node.settings.admission.clone().map(|settings| {
+                    BackpressureCoordinator::new(
+                        Arc::clone(&node.store),
+                        node.runtime.clone(),
+                        settings,
+                        node.settings.worker.stale_after,
+                    )
                 }),
             }),
         }
@@ -104,11 +134,7 @@ impl Client {
     }
 
     /// Starts a run of a type known by name only.
-    pub fn start_named(
-        &self,
-        workflow_type: impl Into<String>,
-        input: Payload,
-    ) -> Start<start::Untyped> {
+    pub fn start_named(&self, workflow_type: impl Into<String>, input: Payload) -> Start<Untyped> {
         Start::named(self.clone(), workflow_type.into(), input)
     }
 
@@ -153,8 +179,9 @@ impl Client {
         signal_type: &str,
         payload: &T,
     ) -> Result<()> {
-        let payload = Payload::from_value(payload)
-            .map_err(|error| Error::payload(format!("the payload of signal {signal_type}"), error))?;
+        let payload = Payload::from_value(payload).map_err(|error| {
+            Error::payload(format!("the payload of signal {signal_type}"), error)
+        })?;
         let signal_id = self.shared.runtime.new_id();
         self.send(run_id, signal_id, signal_type, payload).await
     }
@@ -177,20 +204,18 @@ impl Client {
         };
         let shared = &self.shared;
         // The id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcomes = self
+        let outcome = self
             .retried(|| {
                 let signal = signal.clone();
-                let signals = vec![SendSignal { run_id, signal }];
-                shared.store.send_signals(signals, None)
+                shared.signals.one(SendSignal { run_id, signal })
             })
             .await?;
-        match outcomes.into_iter().next() {
-            Some(SendOutcome::Accepted { .. } | SendOutcome::Duplicate { .. }) => {
+        match outcome {
+            SendOutcome::Accepted { .. } | SendOutcome::Duplicate { .. } => {
                 self.ring(run_id);
                 Ok(())
             }
-            Some(SendOutcome::Rejected(rejection)) => Err(Kind::Send { run_id, rejection }.into()),
-            None => Err(Kind::NotFound(run_id).into()),
+            SendOutcome::Rejected(rejection) => Err(Kind::Send { run_id, rejection }.into()),
         }
     }
 
@@ -207,7 +232,8 @@ impl Client {
     /// # Errors
     /// As [`Client::signal`].
     pub async fn request_shutdown(&self, run_id: Uuid) -> Result<()> {
-        self.signal(run_id, signal_types::SHUTDOWN, "shutdown").await
+        self.signal(run_id, signal_types::SHUTDOWN, "shutdown")
+            .await
     }
 
     /// Ends a run at once: failed, with error `WorkflowTerminated`.
@@ -233,9 +259,8 @@ impl Client {
                 Ok(())
             }
             Some(TerminateOutcome::AlreadyFinished(status)) => {
-                let rejection = crate::persistence::model::SendRejection::RunFinished {
-                    status: *status,
-                };
+                let rejection =
+                    crate::persistence::model::SendRejection::RunFinished { status: *status };
                 Err(Kind::Send { run_id, rejection }.into())
             }
             Some(TerminateOutcome::NotFound) | None => Err(Kind::NotFound(run_id).into()),
@@ -258,21 +283,25 @@ impl Client {
     }
 
     /// Calls again, a few times, where the store could not be reached and a repeat does no harm.
-    async fn retried<T, F>(&self, call: impl Fn() -> F) -> Result<T, crate::persistence::StoreError>
+    async fn retried<T, E, F>(&self, call: impl Fn() -> F) -> Result<T>
     where
-        F: Future<Output = Result<T, crate::persistence::StoreError>>,
+        E: Into<Error>,
+        F: Future<Output = Result<T, E>>,
     {
         let runtime = &self.shared.runtime;
-        for attempt in 0..RETRIES_MAX {
-            match call().await {
-                Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
-                    let wait = Duration::from_millis(20 << attempt.min(6));
-                    runtime.sleep(runtime.jittered(wait)).await;
-                }
-                other => return other,
+        let mut attempt = 0;
+        loop {
+            let error: Error = match call().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error.into(),
+            };
+            if !error.is_retryable() || attempt == RETRIES_MAX {
+                return Err(error);
             }
+            let wait = Duration::from_millis(20 << attempt.min(6));
+            runtime.sleep(runtime.jittered(wait)).await;
+            attempt += 1;
         }
-        call().await
     }
 }
 

@@ -29,7 +29,8 @@ impl Client {
             match outcomes.into_iter().next() {
                 Some(TurnOutcome::Committed(_)) => {
                     // The letter has done its work; the run's new attempt will leave one of its own if it fails.
-                    self.decide(run_id, letter_id, DeadLetterDecision::Discard).await?;
+                    self.decide(run_id, letter_id, DeadLetterDecision::Discard)
+                        .await?;
                     self.shared.hub.tasks.notify_one();
                     self.ring(run_id);
                     return Ok(());
@@ -82,12 +83,13 @@ fn reset_turn(client: &Client, history: &History, letter: &DeadLetter) -> Result
         message: format!("the history of run {}: {error}", run.id),
         source: None,
     })?;
-    let to_sequence = before_the_end_of(&effective.events, &letter.activity_id).ok_or_else(|| {
-        StoreError::Conflict(format!(
-            "the failure of activity {:?} is not in the current history of run {}",
-            letter.activity_id, run.id
-        ))
-    })?;
+    let to_sequence =
+        before_the_end_of(&effective.events, &letter.activity_id).ok_or_else(|| {
+            StoreError::Conflict(format!(
+                "the failure of activity {:?} is not in the current history of run {}",
+                letter.activity_id, run.id
+            ))
+        })?;
     let mut under_way = UnderWay::default();
     for (sequence_num, event) in &effective.events {
         if *sequence_num <= to_sequence {
@@ -128,19 +130,24 @@ fn before_the_end_of(events: &[(i64, WorkflowEvent)], activity_id: &str) -> Opti
         } => id == activity_id,
         _ => false,
     })?;
-    let notes = events[..end].iter().rev().take_while(|(_, event)| match event {
-        WorkflowEvent::ActivityStarted {
-            activity_id: id, ..
-        }
-        | WorkflowEvent::ActivityFailed {
-            activity_id: id,
-            will_retry: true,
-            ..
-        } => id == activity_id,
-        _ => false,
-    });
+    let notes = events[..end]
+        .iter()
+        .rev()
+        .take_while(|(_, event)| match event {
+            WorkflowEvent::ActivityStarted {
+                activity_id: id, ..
+            }
+            | WorkflowEvent::ActivityFailed {
+                activity_id: id,
+                will_retry: true,
+                ..
+            } => id == activity_id,
+            _ => false,
+        });
     let first = end - notes.count();
-    events[..first].last().map(|(sequence_num, _)| *sequence_num)
+    events[..first]
+        .last()
+        .map(|(sequence_num, _)| *sequence_num)
 }
 
 /// Activities and timers that were asked for and not over, in the order in which they were asked for.
@@ -172,7 +179,9 @@ impl UnderWay {
                 activity_id,
                 will_retry: false,
                 ..
-            } => self.tasks.retain(|_, task| task.activity_id != *activity_id),
+            } => self
+                .tasks
+                .retain(|_, task| task.activity_id != *activity_id),
             E::TimerStarted {
                 timer_id,
                 duration_ms,

@@ -11,9 +11,7 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle};
 use crate::error::Kind;
-use crate::persistence::model::{
-    NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun,
-};
+use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
 
@@ -136,9 +134,20 @@ impl<W> Start<W> {
     }
 
     async fn send(self) -> Result<RunHandle<W>> {
-        let Self { client, start, .. } = self;
-        let mut start = start.map_err(|error| Error::payload("the start", error))?;
-        let shared = &client.shared;
+        let start = self
+            .start
+            .map_err(|error| Error::payload("the start", error))?;
+        if let Some(admission) = &self.client.shared.admission {
+            admission.admit().await?;
+        }
+        self.client.start_run(start).await
+    }
+}
+
+impl Client {
+    /// Starts a run; where it is hosted beside, it belongs to the engine there at once.
+    pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
+        let shared = &self.shared;
         let hosted_here = shared.workflows.hosts(&start.workflow_type, &start.version);
         if let Some(beside) = shared.beside.as_ref().filter(|_| hosted_here) {
             start.owner = Some(OwnerRequest {
@@ -147,20 +156,17 @@ impl<W> Start<W> {
             });
         }
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcomes = client
-            .retried(|| shared.store.start_runs(vec![start.clone()], None))
-            .await?;
-        let run_id = match outcomes.into_iter().next() {
-            Some(StartOutcome::Started { run_id } | StartOutcome::Existing { run_id }) => run_id,
-            Some(StartOutcome::Rejected(rejection)) => return Err(Kind::Start(rejection).into()),
-            None => return Err(Kind::NotFound(start.run_id).into()),
+        let outcome = self.retried(|| shared.starts.one(start.clone())).await?;
+        let run_id = match outcome {
+            StartOutcome::Started { run_id } | StartOutcome::Existing { run_id } => run_id,
+            StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
         };
         if hosted_here {
-            client.shared.hub.ready_runs([run_id]);
+            shared.hub.ready_runs([run_id]);
         } else {
-            client.shared.hub.pass_on([run_id]);
+            shared.hub.pass_on([run_id]);
         }
-        Ok(RunHandle::new(client.clone(), run_id))
+        Ok(RunHandle::new(self.clone(), run_id))
     }
 }
 

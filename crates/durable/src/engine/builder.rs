@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use durable_core::ActivityError;
 use serde::Serialize;
@@ -10,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{Activity, ActivityContext, ActivityRegistry};
+use crate::observability::MetricsHistory;
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
@@ -67,7 +69,11 @@ impl EngineBuilder {
     }
 
     /// Runs an async closure as an activity.
-    pub fn activity_fn<F, I, O, Fut>(mut self, activity_type: impl Into<String>, function: F) -> Self
+    pub fn activity_fn<F, I, O, Fut>(
+        mut self,
+        activity_type: impl Into<String>,
+        function: F,
+    ) -> Self
     where
         F: Fn(ActivityContext, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, ActivityError>> + Send + 'static,
@@ -173,6 +179,8 @@ impl EngineBuilder {
             pool,
             results,
             leases,
+            store_ahead_us: AtomicI64::new(0),
+            metrics: MetricsHistory::default(),
         };
         Ok(Engine::launch(Arc::new(node)))
     }
@@ -193,10 +201,23 @@ fn check(settings: &Settings) -> Result<()> {
         return refuse("max_concurrent_tasks and claim_batch_size must be at least 1");
     }
     if worker.lease_renewal.is_zero() || worker.lease_renewal * 2 > worker.lease {
-        return refuse("lease_renewal must be above 0 and at most half of lease, so that one lost renewal does not lose the lease");
+        return refuse(
+            "lease_renewal must be above 0 and at most half of lease, so that one lost renewal does not lose the lease",
+        );
+    }
+    if let Some(fault) = worker.backpressure.fault() {
+        return refuse(fault);
     }
     if settings.turns.set_max == 0 || settings.turns.claim_max == 0 {
         return refuse("turns.set_max and turns.claim_max must be at least 1");
+    }
+    if settings.chores.retention_interval.is_zero()
+        || settings
+            .chores
+            .sample_interval
+            .is_some_and(|every| every.is_zero())
+    {
+        return refuse("chores.retention_interval and chores.sample_interval must be above 0");
     }
     if settings.chores.fallback_poll.is_zero() || settings.chores.batch == 0 {
         return refuse("chores.fallback_poll must be above 0 and chores.batch at least 1");

@@ -52,6 +52,11 @@ impl Cache {
         Some(kept)
     }
 
+    /// Runs whose programs are here, in the order in which they were turned.
+    pub(crate) fn runs(&self) -> Vec<Uuid> {
+        self.state.lock().by_age.values().copied().collect()
+    }
+
     /// Keeps a program; answers the runs whose programs had to go, which may be this one.
     pub(crate) fn keep(&self, kept: Kept) -> Vec<Uuid> {
         let mut state = self.state.lock();

@@ -177,11 +177,7 @@ fn note_attempts(
 }
 
 /// A payload that does not fit the code fails the run, with that on record; anything else is for an operator.
-fn take(
-    program: &mut ProgramState,
-    decision: &mut Decision,
-    fact: &Fact,
-) -> Result<(), TurnError> {
+fn take(program: &mut ProgramState, decision: &mut Decision, fact: &Fact) -> Result<(), TurnError> {
     match program.take(fact, &mut decision.turn) {
         Err(TurnError::Program(error)) => {
             let error = WorkflowError::from(error);

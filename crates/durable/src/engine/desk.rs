@@ -254,10 +254,16 @@ mod tests {
         assert_eq!(first.len(), 1);
         desk.ring([run(1), run(2)]);
         let second = desk.take(10).await.expect("open");
-        assert_eq!(second.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [run(2)]);
+        assert_eq!(
+            second.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+            [run(2)]
+        );
         desk.put_down([(run(1), true)]);
         let third = desk.take(10).await.expect("open");
-        assert_eq!(third.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [run(1)]);
+        assert_eq!(
+            third.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+            [run(1)]
+        );
     }
 
     #[tokio::test]

@@ -17,28 +17,45 @@ use crate::worker::Slot;
 pub(super) struct HandOver {
     slots: HashMap<Uuid, Slot>,
     tasks: Vec<NewTask>,
+    /// Tasks were left to other processes.
+    shared: bool,
 }
 
 impl HandOver {
     /// Marks the tasks that this process wants, and holds a slot for each.
-    pub(super) fn reserve(node: &Arc<Node>, commit: &mut TurnCommit, program: &ProgramState) -> Self {
+    pub(super) fn reserve(
+        node: &Arc<Node>,
+        commit: &mut TurnCommit,
+        program: &ProgramState,
+    ) -> Self {
         let mut slots = HashMap::new();
         let new_sequential = commit.tasks.iter().filter(|t| t.options.sequential).count();
         // In line behind one that is not finished it cannot be leased; an activity that ends with this very turn is over.
         let mut line_free = new_sequential > 0
             && program.history().pending_activities().count() <= commit.tasks.len();
+        let mut shares = shares(node, &commit.tasks);
+        let mut shared = false;
         for task in &mut commit.tasks {
             if task.options.sequential && !std::mem::take(&mut line_free) {
+                continue;
+            }
+            let share = shares.get_mut(&task.activity_type);
+            if share.as_ref().is_some_and(|left| **left == 0) {
+                shared = true;
                 continue;
             }
             if let Some(slot) = node.pool.reserve(&task.activity_type, &task.options) {
                 task.lease = true;
                 slots.insert(task.task_id, slot);
+                if let Some(left) = share {
+                    *left -= 1;
+                }
             }
         }
         Self {
             slots,
             tasks: commit.tasks.clone(),
+            shared,
         }
     }
 
@@ -56,7 +73,14 @@ impl HandOver {
         for task in self.tasks {
             let slot = self.slots.remove(&task.task_id);
             match (places.get(&task.task_id), slot) {
-                (Some(TaskPlace::Leased { lease, expires_at, started_at }), Some(slot)) => {
+                (
+                    Some(TaskPlace::Leased {
+                        lease,
+                        expires_at,
+                        started_at,
+                    }),
+                    Some(slot),
+                ) => {
                     debug_assert_eq!(lease.run_id, run_id);
                     let claimed = ClaimedTask {
                         lease: lease.clone(),
@@ -80,7 +104,29 @@ impl HandOver {
         }
         if !waiting.is_empty() {
             node.pool.backlog(&waiting);
-            node.hub.claimable(waiting.iter().map(String::as_str));
+            let types = waiting.iter().map(String::as_str);
+            if self.shared {
+                node.hub.claimable_by_others(types);
+                node.pool.leave_to_others();
+            } else {
+                node.hub.claimable(types);
+            }
         }
     }
+}
+
+/// How many of a turn's new tasks this process takes at once, by type. Only while others can be told of the rest: without a bell they
+/// would find it late.
+fn shares(node: &Node, tasks: &[NewTask]) -> HashMap<String, usize> {
+    let mut shares = HashMap::new();
+    if tasks.len() < 2 || !node.hub.bell().is_some_and(|bell| bell.is_connected()) {
+        return shares;
+    }
+    for task in tasks {
+        *shares.entry(task.activity_type.clone()).or_default() += 1;
+    }
+    for (activity_type, count) in &mut shares {
+        *count = node.pool.share_of(activity_type, *count);
+    }
+    shares
 }

@@ -2,7 +2,7 @@
 //!
 //! A ring is a hint. Every loop also looks by itself now and then, so a lost one costs time and nothing else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,9 +24,13 @@ pub(crate) struct Hub {
     pub(crate) turns: Notify,
     /// Messages wait to be delivered.
     pub(crate) messages: Notify,
+    /// Leases may have run out.
+    pub(crate) leases: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
-    finished: Mutex<HashMap<Uuid, Arc<Notify>>>,
+    /// Schedules may have a tick due.
+    pub(crate) schedules: ScheduleBell,
+    finished: Mutex<BTreeMap<Uuid, Arc<Notify>>>,
     bell: Option<Arc<dyn Bell>>,
 }
 
@@ -37,7 +41,9 @@ impl Hub {
             tasks: Notify::new(),
             turns: Notify::new(),
             messages: Notify::new(),
+            leases: Notify::new(),
             due: DueBell::default(),
+            schedules: ScheduleBell::default(),
             finished: Mutex::default(),
             bell,
         }
@@ -61,6 +67,11 @@ impl Hub {
     /// Tasks of these types may be claimed by anyone.
     pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
         self.tasks.notify_one();
+        self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
+    }
+
+    /// Tasks of these types may be claimed by anyone, and other processes should have a look first.
+    pub(crate) fn claimable_by_others<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
         self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
     }
 
@@ -88,6 +99,7 @@ impl Hub {
             self.turns.notify_one();
             self.messages.notify_one();
             self.due.ring();
+            self.schedules.ring();
             for waiter in self.finished.lock().values() {
                 waiter.notify_waiters();
             }
@@ -99,6 +111,7 @@ impl Hub {
     }
 
     fn wake_waiters(&self, runs: &[Uuid]) {
+        self.schedules.ended(runs);
         let waiters = self.finished.lock();
         for waiter in runs.iter().filter_map(|run| waiters.get(run)) {
             waiter.notify_waiters();
@@ -179,6 +192,42 @@ impl DueBell {
     }
 
     /// Ends when an earlier instant was asked for.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+}
+
+/// Wakes the chore of the schedules: one was made or changed here, or a run has ended that a tick waits for.
+#[derive(Default)]
+pub(crate) struct ScheduleBell {
+    awaited: Mutex<BTreeSet<Uuid>>,
+    bell: Notify,
+}
+
+impl ScheduleBell {
+    /// Look now.
+    pub(crate) fn ring(&self) {
+        self.bell.notify_one();
+    }
+
+    /// A tick waits for the end of this run. To be called before looking whether it has ended, so that no end falls in between.
+    pub(crate) fn wait_for(&self, run_id: Uuid) {
+        self.awaited.lock().insert(run_id);
+    }
+
+    /// Nobody waits for it any more.
+    pub(crate) fn forget(&self, run_id: Uuid) {
+        self.awaited.lock().remove(&run_id);
+    }
+
+    fn ended(&self, runs: &[Uuid]) {
+        let awaited = self.awaited.lock();
+        if runs.iter().any(|run| awaited.contains(run)) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// Ends when it was rung.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
     }

@@ -52,7 +52,14 @@ impl<'a> Loader<'a> {
         for (run_id, wanted) in set {
             let kept = self.turner.cache.take(run_id);
             match (kept, wanted) {
-                (Some(kept), Wanted { rung: false, claimed: None, finished }) => {
+                (
+                    Some(kept),
+                    Wanted {
+                        rung: false,
+                        claimed: None,
+                        finished,
+                    },
+                ) => {
                     loaded.push(warm(kept, Vec::new(), finished));
                 }
                 (kept, wanted) => unseen.push((run_id, kept, wanted)),
@@ -125,7 +132,11 @@ impl<'a> Loader<'a> {
         let events = if run.sequence == run.history_start {
             Vec::new()
         } else {
-            let history = self.turner.node.store.load_history(run.id, run.history_start);
+            let history = self
+                .turner
+                .node
+                .store
+                .load_history(run.id, run.history_start);
             match history.await {
                 Ok(Some(history)) => history
                     .events
@@ -136,8 +147,14 @@ impl<'a> Loader<'a> {
                     .collect(),
                 Ok(None) => return Ok(None),
                 Err(error) => {
-                    let wanted = Wanted { rung: true, claimed: None, finished };
-                    self.turner.put_off(vec![(run.id, None, wanted)], &error).await;
+                    let wanted = Wanted {
+                        rung: true,
+                        claimed: None,
+                        finished,
+                    };
+                    self.turner
+                        .put_off(vec![(run.id, None, wanted)], &error)
+                        .await;
                     return Ok(None);
                 }
             }

@@ -38,6 +38,7 @@ pub(crate) use turner::panic_text;
 use crate::Result;
 use crate::chores;
 use crate::client::Client;
+use crate::observability::MetricsPoint;
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::TaskRelease;
 use crate::worker::{Claims, WorkerPool};
@@ -50,6 +51,7 @@ use turner::Turner;
 /// [`Engine::shutdown`] is the polite way.
 pub struct Engine {
     node: Arc<Node>,
+    turner: Arc<Turner>,
     client: Client,
     stops: Stops,
 }
@@ -109,6 +111,7 @@ impl Engine {
         let client = Client::beside(&node);
         Self {
             node,
+            turner,
             client,
             stops,
         }
@@ -138,6 +141,12 @@ impl Engine {
         &self.node.pool
     }
 
+    /// Samples of the last hour, oldest first; none unless [`ChoreSettings::sample_interval`] is set.
+    #[must_use]
+    pub fn metrics_history(&self) -> Vec<MetricsPoint> {
+        self.node.metrics.points()
+    }
+
     /// Starts a workflow and waits for its result.
     ///
     /// # Errors
@@ -158,14 +167,26 @@ impl Engine {
         self.stops.claims.cancel();
         let left = node.pool.drain(node.settings.shutdown_grace).await;
         let released = self.give_back(left).await;
+        node.pool.save_reports().await;
         node.results.flushed().await;
         node.hub.desk.close();
         node.hub.desk.emptied().await;
         self.stops.all.cancel();
+        let disowned = self.disown_runs().await;
         let farewell = node.store.deregister_worker(&node.worker_id).await;
         debug!(worker_id = %node.worker_id, "the engine has stopped");
         released?;
+        disowned?;
         farewell?;
+        Ok(())
+    }
+
+    /// Others need not wait for the ownerships to run out.
+    async fn disown_runs(&self) -> Result<(), crate::persistence::StoreError> {
+        let node = &self.node;
+        for runs in self.turner.cache.runs().chunks(1_000) {
+            node.store.release_runs(&node.worker_id, runs).await?;
+        }
         Ok(())
     }
 
@@ -176,7 +197,10 @@ impl Engine {
         if leases.is_empty() {
             return Ok(());
         }
-        warn!(tasks = leases.len(), "activities still run and are given back");
+        warn!(
+            tasks = leases.len(),
+            "activities still run and are given back"
+        );
         let releases = leases.into_iter().map(TaskRelease::now).collect();
         self.node.store.release_tasks(releases, None).await?;
         Ok(())
@@ -187,8 +211,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stops.claims.cancel();
         self.stops.all.cancel();
-        self.node.pool.stop_accepting();
-        self.node.hub.desk.close();
+        self.node.runtime.kill();
     }
 }
 
@@ -199,13 +222,18 @@ fn spawn_worker(node: &Arc<Node>, stops: &Stops) {
     });
     let leases = Arc::clone(&node.leases);
     spawn_until(node, &stops.all, async move { leases.run().await });
+    let pool = Arc::clone(&node.pool);
+    spawn_until(
+        node,
+        &stops.all,
+        async move { pool.keep_saving_reports().await },
+    );
     let claims = Claims {
         pool: Arc::clone(&node.pool),
         port: Arc::clone(&node.store) as Arc<dyn crate::persistence::WorkerPort>,
         hub: Arc::clone(&node.hub),
         shards: node.store.shards(),
         worker_id: node.worker_id.clone(),
-        fallback_poll: node.settings.chores.fallback_poll,
     };
     node.runtime.spawn(claims.run(stops.claims.clone()));
 }

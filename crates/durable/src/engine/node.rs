@@ -1,12 +1,15 @@
 //! One process's engine: the parts and how they know each other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use durable_core::{Payload, Timestamp};
+use jiff::SignedDuration;
 
 use super::hub::Hub;
 use super::settings::Settings;
+use crate::observability::MetricsHistory;
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
@@ -24,6 +27,9 @@ pub(crate) struct Node {
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) results: Arc<ResultSink>,
     pub(crate) leases: Arc<LeaseKeeper>,
+    /// By how much the store's clock is ahead of this node's.
+    pub(crate) store_ahead_us: AtomicI64,
+    pub(crate) metrics: MetricsHistory,
 }
 
 impl Node {
@@ -33,9 +39,18 @@ impl Node {
         u16::try_from(self.runtime.below(shards)).unwrap_or(0)
     }
 
-    /// How long until an instant of the store's, by this node's clock. A hint: the store decides what is due.
+    /// The store's clock shows this now.
+    pub(crate) fn set_clock(&self, store_now: Timestamp) {
+        let ahead = store_now.as_microsecond() - self.runtime.now().as_microsecond();
+        self.store_ahead_us.store(ahead, Ordering::Relaxed);
+    }
+
+    /// How long until an instant of the store's, as far as can be told from here: clocks differ, so this one reckons with the
+    /// difference it saw last. A hint: the store decides what is due.
     pub(crate) fn until(&self, instant: Timestamp) -> Duration {
-        let left = instant.duration_since(self.runtime.now());
+        let ahead = SignedDuration::from_micros(self.store_ahead_us.load(Ordering::Relaxed));
+        let now = self.runtime.now().saturating_add(ahead).unwrap_or(instant);
+        let left = instant.duration_since(now);
         // A microsecond is cut off by some stores: not to be early is to come once instead of twice.
         Duration::try_from(left).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
     }
@@ -54,7 +69,9 @@ impl Node {
             backpressure_reason: beat.backpressure_reason,
             started_at: now,
             last_heartbeat_at: now,
-            hostname: std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty()),
+            hostname: std::env::var("HOSTNAME")
+                .ok()
+                .filter(|name| !name.is_empty()),
             version: Some(self.settings.build.clone()),
             metadata: Payload::ABSENT,
             tasks_completed: beat.tasks_completed,
@@ -71,11 +88,12 @@ impl Node {
         } else {
             busy_ms as f64 / (completed + failed) as f64
         };
+        let backpressure_reason = self.pool.backpressure_reason();
         WorkerBeat {
             worker_id: self.worker_id.clone(),
             current_load: u32::try_from(self.pool.current_load()).unwrap_or(u32::MAX),
-            accepting_tasks: self.pool.accepting_tasks(),
-            backpressure_reason: self.pool.backpressure_reason(),
+            accepting_tasks: backpressure_reason.is_none(),
+            backpressure_reason,
             tasks_completed: completed,
             tasks_failed: failed,
             avg_task_duration_ms: mean,

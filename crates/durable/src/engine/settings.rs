@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::reliability::AdmissionSettings;
 use crate::worker::WorkerSettings;
 
 /// How an engine is set up. The defaults are meant to be right.
@@ -13,6 +14,8 @@ pub struct Settings {
     pub turns: TurnSettings,
     /// What this process does in the background.
     pub chores: ChoreSettings,
+    /// When starts are refused because too much waits; none: never.
+    pub admission: Option<AdmissionSettings>,
     /// Name of this build of the workflow code. A run that it cannot turn is blocked for this build only.
     pub build: String,
     /// How long a shutdown waits for running activities before it gives them back.
@@ -25,6 +28,7 @@ impl Default for Settings {
             worker: WorkerSettings::default(),
             turns: TurnSettings::default(),
             chores: ChoreSettings::default(),
+            admission: None,
             build: default_build(),
             shutdown_grace: Duration::from_secs(30),
         }
@@ -93,7 +97,10 @@ impl Default for ChoreSettings {
 
 /// Names this build after its executable, so that a fixed one is another: `DURABLE_BUILD_ID`, or its size and date.
 fn default_build() -> String {
-    if let Some(build) = std::env::var("DURABLE_BUILD_ID").ok().filter(|build| !build.is_empty()) {
+    if let Some(build) = std::env::var("DURABLE_BUILD_ID")
+        .ok()
+        .filter(|build| !build.is_empty())
+    {
         return build;
     }
     let executable = std::env::current_exe().and_then(std::fs::metadata);

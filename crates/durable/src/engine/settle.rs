@@ -70,7 +70,9 @@ impl Turner {
                 Ok(outcomes) => return Ok(outcomes),
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     debug!(%error, wait_ms, "the commit is tried again");
-                    runtime.sleep(runtime.jittered(Duration::from_millis(wait_ms))).await;
+                    runtime
+                        .sleep(runtime.jittered(Duration::from_millis(wait_ms)))
+                        .await;
                     wait_ms = (wait_ms * 2).min(RETRY_MS_MAX);
                 }
                 Err(error) => return Err(error),
@@ -90,7 +92,13 @@ impl Turner {
     }
 
     fn settle_committed(&self, turn: Decided, committed: Committed) -> bool {
-        let Decided { commit, program, mut place, finished, hand_over } = turn;
+        let Decided {
+            commit,
+            program,
+            mut place,
+            finished,
+            hand_over,
+        } = turn;
         let node = &self.node;
         let run_id = commit.run_id;
         // Only now are the slots free: the results are stored.
@@ -128,21 +136,27 @@ impl Turner {
     /// When the first of the new clocks runs out, as far as can be told from here.
     fn announce_due(&self, commit: &TurnCommit, committed: &Committed) {
         let timers = commit.timers.iter().map(|timer| timer.after);
-        let tasks = commit.tasks.iter().zip(&committed.tasks).flat_map(|(task, placed)| {
-            let options = &task.options;
-            let own = match placed.place {
-                TaskPlace::Leased { .. } => Some(
-                    options
-                        .heartbeat_timeout
-                        .map_or(options.start_to_close_timeout, |beat| {
-                            beat.min(options.start_to_close_timeout)
-                        }),
-                ),
-                TaskPlace::Claimable => Some(options.schedule_to_start_timeout),
-                TaskPlace::Waiting => task.delay,
-            };
-            [own, options.schedule_to_close_timeout].into_iter().flatten()
-        });
+        let tasks = commit
+            .tasks
+            .iter()
+            .zip(&committed.tasks)
+            .flat_map(|(task, placed)| {
+                let options = &task.options;
+                let own = match placed.place {
+                    TaskPlace::Leased { .. } => Some(
+                        options
+                            .heartbeat_timeout
+                            .map_or(options.start_to_close_timeout, |beat| {
+                                beat.min(options.start_to_close_timeout)
+                            }),
+                    ),
+                    TaskPlace::Claimable => Some(options.schedule_to_start_timeout),
+                    TaskPlace::Waiting => task.delay,
+                };
+                [own, options.schedule_to_close_timeout]
+                    .into_iter()
+                    .flatten()
+            });
         if let Some(first) = timers.chain(tasks).min() {
             self.node.hub.due.due_in(self.node.runtime.instant(), first);
         }
@@ -168,7 +182,10 @@ impl Turner {
             | Rejection::UnseenFacts { .. }
             | Rejection::TimerNotDue { .. } => {
                 if planted(Bug::CachedProgramAfterConflict) {
-                    let kept = Kept { program: turn.program, place: turn.place };
+                    let kept = Kept {
+                        program: turn.program,
+                        place: turn.place,
+                    };
                     self.cache.keep(kept);
                 }
                 self.once_more(run_id, turn.finished);
@@ -186,7 +203,11 @@ impl Turner {
     }
 
     fn once_more(&self, run_id: Uuid, finished: Vec<Finished>) {
-        let wanted = Wanted { rung: true, claimed: None, finished };
+        let wanted = Wanted {
+            rung: true,
+            claimed: None,
+            finished,
+        };
         self.node.hub.desk.again(run_id, wanted);
     }
 
@@ -202,9 +223,13 @@ impl Turner {
             error!(%error, runs = runs.len(), "turns are put off");
         }
         let runtime = &self.node.runtime;
-        runtime.sleep(runtime.jittered(Duration::from_millis(100))).await;
+        runtime
+            .sleep(runtime.jittered(Duration::from_millis(100)))
+            .await;
         for (run_id, _, wanted) in runs {
-            let Wanted { claimed, finished, .. } = wanted;
+            let Wanted {
+                claimed, finished, ..
+            } = wanted;
             drop(claimed);
             self.once_more(run_id, finished);
         }

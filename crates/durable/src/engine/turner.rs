@@ -23,8 +23,8 @@ use super::desk::Wanted;
 use super::hand_over::HandOver;
 use super::load::{Loaded, Loader};
 use super::node::Node;
-use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, TurnCommit};
 use crate::persistence::check;
+use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, TurnCommit};
 use crate::worker::Finished;
 
 /// Takes turns for one process.

@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use super::model::{
     Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Dump, FireDue, Fired, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
-    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
-    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord, OutboxReport, Page, PurgeRuns,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
+    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
+    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use super::{Bell, Shards, StoreError, WorkerPort};
 
@@ -33,6 +33,10 @@ pub trait WorkflowEventStore: WorkerPort {
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }
+
+    /// The store's clock, by which everything in it is dated; the given instant, where one is given. Processes' own clocks may
+    /// disagree, so whoever has to know how late something is asks this one.
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp>;
 
     // ---- starts, signals, updates -------------------------------------------------------------
 
@@ -238,6 +242,9 @@ pub trait WorkflowEventStore: WorkerPort {
 
     /// A run's log lines, by id.
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>>;
+
+    /// What waits, at a glance. One statement a shard: an idle process asks for nothing else.
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance>;
 
     /// Counts for health and metrics.
     async fn counts(&self) -> StoreResult<StoreCounts>;

@@ -6,6 +6,7 @@
 
 mod clock;
 mod life;
+mod resources;
 
 use std::fmt;
 use std::future::Future;
@@ -19,6 +20,7 @@ use uuid::Uuid;
 
 pub use clock::{Clock, SystemClock};
 pub use life::Life;
+pub use resources::{ResourceGauge, Resources, SystemResources};
 
 /// A node's tasks, time and chance. Cheap to clone; all clones are one node.
 #[derive(Clone)]
@@ -30,31 +32,62 @@ struct Shared {
     clock: Arc<dyn Clock>,
     dice: Mutex<fastrand::Rng>,
     life: Life,
+    /// None: nothing is known, so that a world can be repeated.
+    gauge: Option<Arc<dyn ResourceGauge>>,
 }
 
 impl Runtime {
     /// The real world: the machine's clock, its randomness.
     #[must_use]
     pub fn real() -> Self {
-        Self::new(Arc::new(SystemClock), fastrand::Rng::new(), Life::new())
+        Self::with_gauge(Arc::new(SystemResources))
+    }
+
+    /// The real world, but for its memory and CPU.
+    #[must_use]
+    pub fn with_gauge(gauge: Arc<dyn ResourceGauge>) -> Self {
+        let dice = fastrand::Rng::new();
+        Self::new(Arc::new(SystemClock), dice, Life::new(), Some(gauge))
     }
 
     /// A world that can be repeated: the same seed and clock give the same ids and choices.
     #[must_use]
     pub fn seeded(seed: u64, clock: Arc<dyn Clock>, life: Life) -> Self {
-        Self::new(clock, fastrand::Rng::with_seed(seed), life)
+        Self::new(clock, fastrand::Rng::with_seed(seed), life, None)
     }
 
-    fn new(clock: Arc<dyn Clock>, dice: fastrand::Rng, life: Life) -> Self {
+    fn new(
+        clock: Arc<dyn Clock>,
+        dice: fastrand::Rng,
+        life: Life,
+        gauge: Option<Arc<dyn ResourceGauge>>,
+    ) -> Self {
         let dice = Mutex::new(dice);
         Self {
-            shared: Arc::new(Shared { clock, dice, life }),
+            shared: Arc::new(Shared {
+                clock,
+                dice,
+                life,
+                gauge,
+            }),
         }
+    }
+
+    /// Memory and CPU in use, as far as known. Reads a few files of the system: not for every task.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        let gauge = self.shared.gauge.as_ref();
+        gauge.map_or_else(Resources::default, |gauge| gauge.read())
     }
 
     /// Runs a future beside the others until it ends or the node dies.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.shared.life.spawn(future);
+    }
+
+    /// Ends everything that was spawned, where it stands.
+    pub fn kill(&self) {
+        self.shared.life.kill();
     }
 
     /// Waits. Virtual in the simulator.

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Slot, WorkerPool};
+use crate::chores::UNTIL_RUNG;
 use crate::engine::Hub;
 use crate::persistence::model::{ClaimTasks, ClaimedTask, TaskRelease};
 use crate::persistence::{Shards, WorkerPort};
@@ -19,8 +20,6 @@ pub(crate) struct Claims {
     pub(crate) hub: Arc<Hub>,
     pub(crate) shards: Shards,
     pub(crate) worker_id: String,
-    /// How often to look when nobody rings.
-    pub(crate) fallback_poll: Duration,
 }
 
 impl Claims {
@@ -30,18 +29,51 @@ impl Claims {
             return;
         }
         loop {
-            match self.claim(&stop).await {
-                More::Now => continue,
-                More::Never => return,
-                More::Later => {}
-            }
-            let wait = self.pool.runtime.jittered(self.pause());
+            let more = match self.pool.pressure() {
+                Some(_) => More::WhenFreer,
+                None => self.claim(&stop).await,
+            };
+            let rest = async {
+                match more {
+                    More::Now => {}
+                    More::Later => self.rest().await,
+                    More::WhenFreer => self.wait_for_room().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.hub.tasks.notified() => {}
-                () = self.pool.runtime.sleep(wait) => {}
+                () = rest => {}
             }
+        }
+    }
+
+    /// Until somebody rings, or it is time to look anyway.
+    async fn rest(&self) {
+        let runtime = &self.pool.runtime;
+        tokio::select! {
+            biased;
+            () = self.hub.tasks.notified() => {}
+            () = self.pool.left_to_others() => {
+                // A head start for the others, who were rung: long enough for a ring to reach them.
+                let head_start = runtime.jittered(self.pool.settings.poll_interval / 4);
+                tokio::select! {
+                    biased;
+                    () = self.hub.tasks.notified() => {}
+                    () = runtime.sleep(head_start) => {}
+                }
+            }
+            () = runtime.sleep(runtime.jittered(self.pause())) => {}
+        }
+    }
+
+    /// Until a slot is free, or memory and CPU may have changed.
+    async fn wait_for_room(&self) {
+        let runtime = &self.pool.runtime;
+        tokio::select! {
+            biased;
+            () = self.pool.slots.freed() => {}
+            () = runtime.sleep(runtime.jittered(self.pool.settings.poll_interval)) => {}
         }
     }
 
@@ -51,7 +83,7 @@ impl Claims {
         if deaf || self.pool.has_backlog() {
             self.pool.settings.poll_interval
         } else {
-            self.fallback_poll
+            UNTIL_RUNG
         }
     }
 
@@ -60,11 +92,11 @@ impl Claims {
         // A claim under way is not broken off: what it has taken would wait for its leases to run out.
         let first = tokio::select! {
             biased;
-            () = stop.cancelled() => return More::Never,
+            () = stop.cancelled() => return More::Later,
             slot = self.pool.slots.take() => slot,
         };
         let Some(first) = first else {
-            return More::Never;
+            return More::Later;
         };
         let mut slots = vec![first];
         let want = self.pool.claim_size();
@@ -72,9 +104,6 @@ impl Claims {
             && let Some(slot) = self.pool.slots.try_take()
         {
             slots.push(slot);
-        }
-        if want == 0 {
-            return More::Later;
         }
         let asked = slots.len();
         let claim = ClaimTasks {
@@ -86,7 +115,10 @@ impl Claims {
             first_shard: self.first_shard(),
             now: None,
         };
-        match self.port.claim_tasks(claim).await {
+        self.pool.claiming(asked);
+        let claimed = self.port.claim_tasks(claim).await;
+        self.pool.claiming(0);
+        match claimed {
             Ok(tasks) => {
                 let found = tasks.len();
                 self.admit(tasks, slots).await;
@@ -99,7 +131,10 @@ impl Claims {
             }
             Err(error) => {
                 debug!(%error, "tasks could not be claimed");
-                self.pool.runtime.sleep(self.pool.settings.poll_interval).await;
+                self.pool
+                    .runtime
+                    .sleep(self.pool.settings.poll_interval)
+                    .await;
                 More::Later
             }
         }
@@ -115,7 +150,10 @@ impl Claims {
         for (task, verdict) in tasks.into_iter().zip(verdicts) {
             match (verdict, slots.pop()) {
                 (Verdict::Run, Some(slot)) => self.pool.start(task, slot),
-                (Verdict::Run, None) => parked.push(TaskRelease::now(task.lease)),
+                (Verdict::Run, None) => {
+                    self.pool.gate.give_back(&task);
+                    parked.push(TaskRelease::now(task.lease));
+                }
                 (Verdict::Park(wait), _) => {
                     self.hub.due.due_in(self.pool.runtime.instant(), wait);
                     parked.push(TaskRelease::parked(task.lease, wait));
@@ -142,6 +180,6 @@ enum More {
     Now,
     /// Nothing more for now.
     Later,
-    /// The worker takes no more.
-    Never,
+    /// The worker has too much to do.
+    WhenFreer,
 }

@@ -69,7 +69,10 @@ impl<'a> Execution<'a> {
         };
         let call = activity.call(context.clone(), self.task.input.clone());
         let guarded = AssertUnwindSafe(call).catch_unwind();
-        let time_is_up = self.pool.runtime.sleep(self.task.options.start_to_close_timeout);
+        let time_is_up = self
+            .pool
+            .runtime
+            .sleep(self.task.options.start_to_close_timeout);
         // Dropping the losing branches is what is meant: an activity past its time is given up where it stands.
         tokio::select! {
             biased;

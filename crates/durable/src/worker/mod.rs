@@ -8,6 +8,7 @@
 //!                  └ held until the result is stored
 //! ```
 
+mod backpressure;
 mod capacity;
 mod claims;
 mod execution;
@@ -17,10 +18,11 @@ mod results;
 mod settings;
 mod slots;
 
+pub use backpressure::{BackpressureConfig, BackpressureState};
 pub(crate) use claims::Claims;
 pub(crate) use leases::LeaseKeeper;
-pub use pool::WorkerPool;
 pub(crate) use pool::PoolParts;
+pub use pool::WorkerPool;
 pub(crate) use results::{Finished, ResultListener, ResultSink};
 pub use settings::WorkerSettings;
 pub(crate) use slots::{Slot, Slots};

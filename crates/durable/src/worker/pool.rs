@@ -1,6 +1,6 @@
 //! The pool: activities that run in this process.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::capacity::Capacity;
 use super::execution::Execution;
 use super::results::Finished;
 use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
@@ -30,13 +31,14 @@ pub struct WorkerPool {
     pub(super) gate: Arc<Gate>,
     desk: Arc<Desk>,
     results: Arc<ResultSink>,
-    /// By task and token.
-    running: Mutex<HashMap<(Uuid, Uuid), Running>>,
+    /// By task and token, so that they are told to stop in an order that can be repeated.
+    running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
     /// Ends of activities, for drains.
     ended: Notify,
     /// Types of which tasks wait in the queue for want of a slot.
     backlog: Mutex<BTreeSet<String>>,
     accepting: AtomicBool,
+    pub(super) capacity: Capacity,
     pub(super) totals: Totals,
 }
 
@@ -69,8 +71,10 @@ pub(super) struct Totals {
 
 impl WorkerPool {
     pub(crate) fn new(parts: PoolParts) -> Self {
+        let slots = Slots::new(parts.settings.max_concurrent_tasks);
         Self {
-            slots: Slots::new(parts.settings.max_concurrent_tasks),
+            capacity: Capacity::new(&parts.settings, slots.max()),
+            slots,
             activities: parts.activities,
             settings: parts.settings,
             runtime: parts.runtime,
@@ -86,19 +90,13 @@ impl WorkerPool {
         }
     }
 
-    /// Activities running now.
-    #[must_use]
-    pub fn current_load(&self) -> usize {
-        self.slots.used()
-    }
-
     /// Activities that may run at once.
     #[must_use]
     pub fn max_concurrency(&self) -> usize {
         self.slots.max()
     }
 
-    /// Whether it takes new tasks.
+    /// Whether it takes new tasks at all: not once it drains.
     #[must_use]
     pub fn accepting_tasks(&self) -> bool {
         self.accepting.load(Ordering::SeqCst)
@@ -160,6 +158,7 @@ impl WorkerPool {
             pool.running.lock().remove(&key);
             pool.leases.let_go(&ended.task.lease);
             if abandoned.load(Ordering::SeqCst) {
+                pool.gate.give_back(&ended.task);
                 drop(slot);
             } else {
                 pool.count(&ended.outcome, ended.took);
@@ -190,6 +189,7 @@ impl WorkerPool {
             TaskOutcome::Failed { .. } | TaskOutcome::Cancelled { .. } => &self.totals.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        self.capacity.took(took);
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         self.totals.busy_ms.fetch_add(millis, Ordering::Relaxed);
     }
@@ -245,6 +245,16 @@ impl WorkerPool {
             .collect();
         leases.sort_by_key(|lease| lease.task_id);
         leases
+    }
+
+    /// Saves reports to breakers as they come in, for ever.
+    pub(crate) async fn keep_saving_reports(&self) {
+        self.gate.run().await;
+    }
+
+    /// Saves the last reports to breakers; the ones that the store does not take now are lost, which a breaker can bear.
+    pub(crate) async fn save_reports(&self) {
+        self.gate.flush().await;
     }
 
     /// Tasks completed, tasks failed, and the milliseconds they took together.

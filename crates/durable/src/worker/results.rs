@@ -10,9 +10,7 @@ use tracing::{debug, error};
 
 use super::Slot;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
-use crate::persistence::model::{
-    ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult,
-};
+use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
 use crate::persistence::{StoreError, WorkerPort};
 use crate::runtime::Runtime;
 
@@ -22,6 +20,10 @@ pub(crate) struct Finished {
     pub(crate) outcome: TaskOutcome,
     pub(crate) step_logs: Vec<NewStepLog>,
     /// Free only when the outcome is stored: otherwise the worker would take on more than it can finish.
+    #[allow(
+        dead_code,
+        reason = "held, not read: dropping it is what frees the slot"
+    )]
     pub(crate) slot: Slot,
 }
 

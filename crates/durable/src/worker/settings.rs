@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::BackpressureConfig;
+
 /// How a process runs activities.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
@@ -19,6 +21,10 @@ pub struct WorkerSettings {
     pub heartbeat_interval: Duration,
     /// Without a sign for this long, a worker counts as stopped; `WORKER_HEARTBEAT_TIMEOUT_SECS`.
     pub stale_after: Duration,
+    /// When it stops claiming.
+    pub backpressure: BackpressureConfig,
+    /// Claims less while one task in a hundred takes longer than this.
+    pub latency_threshold: Duration,
     /// The worker's group.
     pub group: String,
 }
@@ -33,6 +39,8 @@ impl Default for WorkerSettings {
             lease_renewal: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(5),
             stale_after: Duration::from_secs(60),
+            backpressure: BackpressureConfig::default(),
+            latency_threshold: Duration::from_secs(30),
             group: "default".to_owned(),
         }
     }

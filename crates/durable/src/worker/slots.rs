@@ -2,18 +2,29 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// The slots of a worker.
 #[derive(Clone)]
 pub(crate) struct Slots {
     permits: Arc<Semaphore>,
     max: usize,
+    /// A slot has become free; rung for one who waits, the claims.
+    freed: Arc<Notify>,
 }
 
 /// The right to run one activity. Held until its result is stored, then free by being dropped.
 pub(crate) struct Slot {
-    _permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
+    freed: Arc<Notify>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // First free, then told.
+        drop(self.permit.take());
+        self.freed.notify_one();
+    }
 }
 
 impl Slots {
@@ -22,19 +33,32 @@ impl Slots {
         Self {
             permits: Arc::new(Semaphore::new(max)),
             max,
+            freed: Arc::default(),
         }
+    }
+
+    fn slot(&self, permit: OwnedSemaphorePermit) -> Slot {
+        Slot {
+            permit: Some(permit),
+            freed: Arc::clone(&self.freed),
+        }
+    }
+
+    /// Ends when a slot has become free since it last ended.
+    pub(crate) async fn freed(&self) {
+        self.freed.notified().await;
     }
 
     /// A slot, if one is free.
     pub(crate) fn try_take(&self) -> Option<Slot> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some(Slot { _permit: permit })
+        Some(self.slot(permit))
     }
 
     /// Waits for a slot. None: the worker takes no more.
     pub(crate) async fn take(&self) -> Option<Slot> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-        Some(Slot { _permit: permit })
+        Some(self.slot(permit))
     }
 
     pub(crate) fn free(&self) -> usize {
@@ -47,10 +71,5 @@ impl Slots {
 
     pub(crate) fn used(&self) -> usize {
         self.max.saturating_sub(self.free())
-    }
-
-    /// No slot is given out any more.
-    pub(crate) fn close(&self) {
-        self.permits.close();
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod conformance;
 pub(crate) mod differential;
 pub(crate) mod faults;
 pub(crate) mod prove;
+pub(crate) mod sim;
 pub(crate) mod worker;
 
 use anyhow::bail;

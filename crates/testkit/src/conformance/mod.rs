@@ -41,6 +41,7 @@ mod concurrency;
 mod dead_letters;
 mod decisions;
 mod edges;
+mod glances;
 mod injections;
 mod leases;
 mod lists;
@@ -81,6 +82,7 @@ pub fn all() -> Vec<Claim> {
         dead_letters::CLAIMS,
         decisions::CLAIMS,
         edges::CLAIMS,
+        glances::CLAIMS,
         injections::CLAIMS,
         leases::CLAIMS,
         lists::CLAIMS,

@@ -10,7 +10,7 @@ use everruns_durable::persistence::model::{
 };
 
 use crate::World;
-use crate::world::{LEASE, WORKER, at_once, json, one};
+use crate::world::{LEASE, WORKER, as_unread, at_once, json, one};
 
 claims! { "terminate":
     a_terminated_run_is_failed_with_the_reason,
@@ -69,16 +69,6 @@ async fn a_run_terminated_before_its_first_turn_has_begun_and_ended(w: &World) {
     let run = w.run(run_id).await;
     assert_eq!((run.started_at, run.completed_at), (w.now(), w.now()));
     assert_eq!((run.sequence, run.last_turn), (1, None));
-}
-
-fn as_unread(fact: WorkflowEvent) -> WorkflowEvent {
-    match fact {
-        WorkflowEvent::SignalReceived { signal, .. } => WorkflowEvent::SignalReceived {
-            signal,
-            unread: true,
-        },
-        other => panic!("{other:?} is no signal"),
-    }
 }
 
 async fn acknowledged_signals_are_in_the_history_before_the_end(w: &World) {

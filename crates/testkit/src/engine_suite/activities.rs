@@ -27,12 +27,28 @@ async fn a_failed_attempt_is_tried_again_until_it_succeeds(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
     let script = Script::of([Step::tried("flaky", json!(3), 5)]);
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     assert_eq!(run.result().await.expect("completes"), json!([3]));
     assert_eq!(effects.all(), ["flaky 1", "flaky 2", "flaky 3"]);
-    let history = engine.store().load_history(run.id(), 0).await.expect("reads").expect("there");
-    let names: Vec<&str> = history.events.iter().map(|event| event.event.event_type()).collect();
-    let attempts = names.iter().filter(|name| **name == "activity.started").count();
+    let history = engine
+        .store()
+        .load_history(run.id(), 0)
+        .await
+        .expect("reads")
+        .expect("there");
+    let names: Vec<&str> = history
+        .events
+        .iter()
+        .map(|event| event.event.event_type())
+        .collect();
+    let attempts = names
+        .iter()
+        .filter(|name| **name == "activity.started")
+        .count();
     assert_eq!(attempts, 3, "{names:?}");
     engine.shutdown().await.expect("stops");
 }
@@ -44,7 +60,11 @@ async fn an_activity_out_of_attempts_fails_the_run_and_leaves_a_letter(arena: &A
     let error = engine.run::<Scripted>(script).await.expect_err("fails");
     assert_eq!(error.failure().expect("a failure").error_type, "Broken");
     assert_eq!(effects.all(), ["broken 1", "broken 2", "broken 3"]);
-    let letters = engine.store().list_dlq(DlqFilter::default(), Page::default()).await.expect("lists");
+    let letters = engine
+        .store()
+        .list_dlq(DlqFilter::default(), Page::default())
+        .await
+        .expect("lists");
     assert_eq!(letters.len(), 1);
     assert_eq!(letters[0].error_history.len(), 3);
     engine.shutdown().await.expect("stops");
@@ -72,7 +92,10 @@ async fn a_panic_is_a_failed_attempt(arena: &Arena) {
 async fn tasks_of_one_run_keep_their_order(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
-    let script = Script::of([Step::Line { name: "echo".to_owned(), count: 10 }]);
+    let script = Script::of([Step::Line {
+        name: "echo".to_owned(),
+        count: 10,
+    }]);
     engine.run::<Scripted>(script).await.expect("completes");
     let expected: Vec<String> = (0..10).map(|n| format!("echo {n}")).collect();
     assert_eq!(effects.all(), expected);
@@ -81,8 +104,16 @@ async fn tasks_of_one_run_keep_their_order(arena: &Arena) {
 
 async fn parallel_tasks_all_run(arena: &Arena) {
     let effects = Effects::new();
-    let engine = arena.engine(&effects).max_concurrent_tasks(4).start().await.expect("starts");
-    let script = Script::of([Step::Parallel { name: "echo".to_owned(), count: 50 }]);
+    let engine = arena
+        .engine(&effects)
+        .max_concurrent_tasks(4)
+        .start()
+        .await
+        .expect("starts");
+    let script = Script::of([Step::Parallel {
+        name: "echo".to_owned(),
+        count: 50,
+    }]);
     let result = engine.run::<Scripted>(script).await.expect("completes");
     assert_eq!(result.as_array().expect("a list").len(), 50);
     let mut done = effects.all();
@@ -93,7 +124,10 @@ async fn parallel_tasks_all_run(arena: &Arena) {
 }
 
 fn parked(name: &str, succeeds_at: u32) -> Step {
-    let retry_policy = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let retry_policy = RetryPolicy {
+        max_attempts: 1,
+        ..RetryPolicy::default()
+    };
     Step::Activity {
         name: name.to_owned(),
         input: json!(succeeds_at),
@@ -108,9 +142,17 @@ fn parked(name: &str, succeeds_at: u32) -> Step {
 async fn a_parked_activity_waits_for_its_letter_to_be_decided(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::of([parked("broken", 0)])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([parked("broken", 0)]))
+        .await
+        .expect("starts");
     let letter = first_letter(&engine).await;
-    engine.client().complete_dead_letter(run.id(), letter, &"by hand").await.expect("decides");
+    engine
+        .client()
+        .complete_dead_letter(run.id(), letter, &"by hand")
+        .await
+        .expect("decides");
     assert_eq!(run.result().await.expect("completes"), json!(["by hand"]));
     engine.shutdown().await.expect("stops");
 }
@@ -119,9 +161,17 @@ async fn a_requeued_letter_is_tried_again(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
     // Attempt 1 of the first round fails; a requeue begins again with attempt 1, which fails again.
-    let run = engine.client().start::<Scripted>(Script::of([parked("broken", 0)])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([parked("broken", 0)]))
+        .await
+        .expect("starts");
     let letter = first_letter(&engine).await;
-    engine.client().requeue_dead_letter(run.id(), letter).await.expect("decides");
+    engine
+        .client()
+        .requeue_dead_letter(run.id(), letter)
+        .await
+        .expect("decides");
     effects.reached("broken 1", 2).await;
     run.terminate("seen enough").await.expect("ends");
     engine.shutdown().await.expect("stops");
@@ -131,26 +181,43 @@ async fn a_failed_run_is_taken_back_to_before_its_failure(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
     let client = engine.client();
-    let script = Script::of([Step::activity("echo", json!(1)), Step::tried("mended", json!(0), 1)]);
+    let script = Script::of([
+        Step::activity("echo", json!(1)),
+        Step::tried("mended", json!(0), 1),
+    ]);
     let run = client.start::<Scripted>(script).await.expect("starts");
     run.result().await.expect_err("fails");
     effects.open_gate();
     let letter = first_letter(&engine).await;
-    client.requeue_dead_letter(run.id(), letter).await.expect("resets");
+    client
+        .requeue_dead_letter(run.id(), letter)
+        .await
+        .expect("resets");
     assert_eq!(run.result().await.expect("completes"), json!([1, "mended"]));
-    assert_eq!(effects.count("echo 1"), 1, "what was done before stays done");
+    assert_eq!(
+        effects.count("echo 1"),
+        1,
+        "what was done before stays done"
+    );
     assert_eq!(run.get().await.expect("there").epoch, 1);
     engine.shutdown().await.expect("stops");
 }
 
 async fn first_letter(engine: &everruns_durable::Engine) -> uuid::Uuid {
     loop {
-        let letters = engine.store().list_dlq(DlqFilter::default(), Page::default()).await.expect("lists");
+        let letters = engine
+            .store()
+            .list_dlq(DlqFilter::default(), Page::default())
+            .await
+            .expect("lists");
         if let Some(letter) = letters.first() {
             return letter.id;
         }
         // Another run's whole life passes between two looks.
-        engine.run::<Scripted>(Script::default()).await.expect("completes");
+        engine
+            .run::<Scripted>(Script::default())
+            .await
+            .expect("completes");
     }
 }
 
@@ -174,7 +241,11 @@ async fn an_attempt_past_its_time_is_tried_again(arena: &Arena) {
         start_to_close_timeout: Duration::from_millis(50),
         ..ActivityOptions::default()
     };
-    let mut script = Script::of([Step::Activity { name: "gated".to_owned(), input: json!(0), options }]);
+    let mut script = Script::of([Step::Activity {
+        name: "gated".to_owned(),
+        input: json!(0),
+        options,
+    }]);
     script.tolerates_failure = true;
     let result = engine.run::<Scripted>(script).await.expect("completes");
     assert_eq!(result[0]["failed"], json!("StartToCloseTimeout"));
@@ -190,7 +261,11 @@ async fn an_activity_without_a_worker_runs_when_one_comes(arena: &Arena) {
         .start()
         .await
         .expect("starts");
-    let run = engine.client().start::<Scripted>(Script::of([Step::activity("echo", json!(1))])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([Step::activity("echo", json!(1))]))
+        .await
+        .expect("starts");
     let worker = arena.engine(&Effects::new()).start().await.expect("starts");
     assert_eq!(run.result().await.expect("completes"), json!([1]));
     engine.shutdown().await.expect("stops");

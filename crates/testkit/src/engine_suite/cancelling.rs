@@ -19,10 +19,19 @@ claims! { "cancelling":
 async fn a_cancelled_run_cleans_up_and_ends_cancelled(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
-    let mut script = Script::of([Step::Signal { name: "never".to_owned() }]);
+    let mut script = Script::of([Step::Signal {
+        name: "never".to_owned(),
+    }]);
     script.heeds_cancel = true;
-    script.cleanup = vec![Step::activity("echo", json!("undo 1")), Step::activity("echo", json!("undo 2"))];
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    script.cleanup = vec![
+        Step::activity("echo", json!("undo 1")),
+        Step::activity("echo", json!("undo 2")),
+    ];
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     run.cancel("changed my mind").await.expect("taken");
     let error = run.result().await.expect_err("no result");
     assert!(error.is_cancelled(), "{error}");
@@ -33,8 +42,14 @@ async fn a_cancelled_run_cleans_up_and_ends_cancelled(arena: &Arena) {
 
 async fn a_run_that_ignores_cancel_with_nothing_outstanding_ends_cancelled(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
-    let script = Script::of([Step::Signal { name: "never".to_owned() }]);
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let script = Script::of([Step::Signal {
+        name: "never".to_owned(),
+    }]);
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     run.cancel("enough").await.expect("taken");
     assert!(run.result().await.expect_err("no result").is_cancelled());
     engine.shutdown().await.expect("stops");
@@ -43,8 +58,15 @@ async fn a_run_that_ignores_cancel_with_nothing_outstanding_ends_cancelled(arena
 async fn a_run_that_ignores_cancel_finishes_what_is_outstanding(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
-    let script = Script::of([Step::activity("gated", json!(1)), Step::activity("echo", json!(2))]);
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let script = Script::of([
+        Step::activity("gated", json!(1)),
+        Step::activity("echo", json!(2)),
+    ]);
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     run.cancel("enough").await.expect("taken");
     effects.open_gate();
@@ -55,8 +77,15 @@ async fn a_run_that_ignores_cancel_finishes_what_is_outstanding(arena: &Arena) {
 async fn shutdown_finishes_the_activity_in_flight_and_stops(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
-    let script = Script::of([Step::activity("gated", json!(1)), Step::activity("echo", json!(2))]);
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let script = Script::of([
+        Step::activity("gated", json!(1)),
+        Step::activity("echo", json!(2)),
+    ]);
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     run.request_shutdown().await.expect("taken");
     effects.open_gate();
@@ -71,24 +100,46 @@ async fn shutdown_finishes_the_activity_in_flight_and_stops(arena: &Arena) {
 async fn a_terminated_run_fails_at_once(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::of([Step::activity("gated", json!(1))])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([Step::activity("gated", json!(1))]))
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     run.terminate("by test").await.expect("ends");
     let error = run.result().await.expect_err("no result");
     let failure = error.failure().expect("a failure");
     assert_eq!(failure.error_type, "WorkflowTerminated");
-    assert_eq!(run.get().await.expect("there").status, WorkflowStatus::Failed);
+    assert_eq!(
+        run.get().await.expect("there").status,
+        WorkflowStatus::Failed
+    );
     effects.reached("gated stopped", 1).await;
     engine.shutdown().await.expect("stops");
 }
 
 async fn terminating_a_finished_run_is_refused(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::default()).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::default())
+        .await
+        .expect("starts");
     run.result().await.expect("completes");
-    assert!(run.terminate("late").await.expect_err("refused").is_run_finished());
+    assert!(
+        run.terminate("late")
+            .await
+            .expect_err("refused")
+            .is_run_finished()
+    );
     let nobody = engine.client().run::<Scripted>(uuid::Uuid::from_u128(5));
-    assert!(nobody.terminate("who").await.expect_err("refused").is_not_found());
+    assert!(
+        nobody
+            .terminate("who")
+            .await
+            .expect_err("refused")
+            .is_not_found()
+    );
     engine.shutdown().await.expect("stops");
 }
 
@@ -96,13 +147,23 @@ async fn a_cancelled_activity_is_told_to_stop(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
     let script = Script::of([
-        Step::StartThenCancel { name: "gated".to_owned(), signal: "stop".to_owned() },
+        Step::StartThenCancel {
+            name: "gated".to_owned(),
+            signal: "stop".to_owned(),
+        },
         Step::activity("echo", json!("after")),
     ]);
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     run.signal("stop", &"now").await.expect("taken");
-    assert_eq!(run.result().await.expect("completes"), json!(["now", "after"]));
+    assert_eq!(
+        run.result().await.expect("completes"),
+        json!(["now", "after"])
+    );
     effects.reached("gated stopped", 1).await;
     engine.shutdown().await.expect("stops");
 }
@@ -111,7 +172,11 @@ async fn a_cancelled_sleep_ends(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let mut script = Script::of([Step::Timer { millis: 3_600_000 }]);
     script.heeds_cancel = true;
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     run.cancel("no time").await.expect("taken");
     assert!(run.result().await.expect_err("no result").is_cancelled());
     engine.shutdown().await.expect("stops");

@@ -17,7 +17,9 @@ claims! { "faults":
 async fn a_result_too_large_is_a_failure_the_run_sees(arena: &Arena) {
     let engine = arena
         .engine(&Effects::new())
-        .activity_fn("huge", |_ctx, _input: u32| async move { Ok("x".repeat(5 * 1024 * 1024)) })
+        .activity_fn("huge", |_ctx, _input: u32| async move {
+            Ok("x".repeat(5 * 1024 * 1024))
+        })
         .start()
         .await
         .expect("starts");
@@ -29,7 +31,10 @@ async fn a_result_too_large_is_a_failure_the_run_sees(arena: &Arena) {
 }
 
 async fn settings_that_cannot_be_are_refused(arena: &Arena) {
-    let refused = Engine::on(arena.store.clone()).max_concurrent_tasks(0).start().await;
+    let refused = Engine::on(arena.store.clone())
+        .max_concurrent_tasks(0)
+        .start()
+        .await;
     assert!(refused.err().expect("refused").is_invalid());
     let refused = Engine::open("nonsense:").start().await;
     assert!(refused.is_err());
@@ -39,7 +44,13 @@ async fn a_run_that_does_not_exist_is_not_found(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let nobody = engine.client().run::<Scripted>(uuid::Uuid::from_u128(9));
     assert!(nobody.result().await.expect_err("nobody").is_not_found());
-    assert!(nobody.signal("x", &1).await.expect_err("nobody").is_not_found());
+    assert!(
+        nobody
+            .signal("x", &1)
+            .await
+            .expect_err("nobody")
+            .is_not_found()
+    );
     engine.shutdown().await.expect("stops");
 }
 
@@ -47,10 +58,21 @@ async fn an_idempotency_key_starts_one_run(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let client = engine.client();
     let script = Script::of([Step::activity("echo", json!(1))]);
-    let first = client.start::<Scripted>(script.clone()).idempotency_key("k").await.expect("starts");
-    let again = client.start::<Scripted>(script).idempotency_key("k").await.expect("starts");
+    let first = client
+        .start::<Scripted>(script.clone())
+        .idempotency_key("k")
+        .await
+        .expect("starts");
+    let again = client
+        .start::<Scripted>(script)
+        .idempotency_key("k")
+        .await
+        .expect("starts");
     assert_eq!(first.id(), again.id());
-    let other = client.start::<Scripted>(Script::default()).idempotency_key("k").await;
+    let other = client
+        .start::<Scripted>(Script::default())
+        .idempotency_key("k")
+        .await;
     let error = other.expect_err("refused");
     assert!(error.is_conflict(), "{error}");
     assert_eq!(error.run_id(), Some(first.id()));
@@ -62,12 +84,22 @@ async fn a_payload_too_large_is_refused_at_the_door(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let half = "y".repeat(3 * 1024 * 1024);
     let script = Script::of([
-        Step::Signal { name: "half".to_owned() },
+        Step::Signal {
+            name: "half".to_owned(),
+        },
         Step::activity("echo", json!(1)),
     ]);
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     let huge = Payload::from_value(&half.repeat(2)).expect("JSON");
-    let error = engine.client().send(run.id(), uuid::Uuid::from_u128(3), "half", huge).await.expect_err("too large");
+    let error = engine
+        .client()
+        .send(run.id(), uuid::Uuid::from_u128(3), "half", huge)
+        .await
+        .expect_err("too large");
     assert!(error.is_invalid(), "{error}");
     run.signal("half", &1).await.expect("taken");
     run.result().await.expect("completes");

@@ -14,7 +14,10 @@ use everruns_durable::persistence::WorkflowEventStore;
 mod activities;
 mod cancelling;
 mod children;
+mod chores;
 mod faults;
+mod reliability;
+mod schedules;
 mod scripted;
 mod signals;
 mod stopping;
@@ -83,7 +86,10 @@ pub fn all() -> Vec<Claim> {
         activities::CLAIMS,
         cancelling::CLAIMS,
         children::CLAIMS,
+        chores::CLAIMS,
         faults::CLAIMS,
+        reliability::CLAIMS,
+        schedules::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timers::CLAIMS,

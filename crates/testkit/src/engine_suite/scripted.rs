@@ -166,7 +166,9 @@ impl Scripted {
         self.partial.clear();
         let Some(step) = self.steps().get(self.at).cloned() else {
             return match &self.stopping {
-                Some(reason) => vec![WorkflowAction::CancelWorkflow { reason: reason.clone() }],
+                Some(reason) => vec![WorkflowAction::CancelWorkflow {
+                    reason: reason.clone(),
+                }],
                 None => {
                     self.ending = Some(Ok(Value::Array(self.results.clone())));
                     vec![]
@@ -174,7 +176,11 @@ impl Scripted {
             };
         };
         match step {
-            Step::Activity { name, input, options } => {
+            Step::Activity {
+                name,
+                input,
+                options,
+            } => {
                 let id = self.wait_for(0);
                 vec![schedule(id, &name, &input, options)]
             }
@@ -282,7 +288,11 @@ impl Workflow for Scripted {
         self.came(activity_id, result)
     }
 
-    fn on_activity_failed(&mut self, activity_id: &str, error: &ActivityError) -> Vec<WorkflowAction> {
+    fn on_activity_failed(
+        &mut self,
+        activity_id: &str,
+        error: &ActivityError,
+    ) -> Vec<WorkflowAction> {
         if self.script.tolerates_failure {
             let failure = error.clone().into_failure();
             let note = json!({ "failed": failure.error_type, "message": failure.message });
@@ -389,7 +399,12 @@ impl Effects {
     /// How often that was done.
     #[must_use]
     pub fn count(&self, what: &str) -> usize {
-        self.shared.done.lock().iter().filter(|done| *done == what).count()
+        self.shared
+            .done
+            .lock()
+            .iter()
+            .filter(|done| *done == what)
+            .count()
     }
 
     /// Waits until something was done that often.
@@ -451,7 +466,10 @@ pub fn scripted_activities(builder: EngineBuilder, effects: &Effects) -> EngineB
             async move {
                 effects.note(format!("flaky {}", ctx.attempt));
                 if ctx.attempt < succeeds_at {
-                    return Err(ActivityError::new("Flaky", format!("attempt {}", ctx.attempt)));
+                    return Err(ActivityError::new(
+                        "Flaky",
+                        format!("attempt {}", ctx.attempt),
+                    ));
                 }
                 Ok(ctx.attempt)
             }
@@ -476,11 +494,14 @@ pub fn scripted_activities(builder: EngineBuilder, effects: &Effects) -> EngineB
         .activity_fn("fatal", |_ctx: ActivityContext, _input: Value| async move {
             Err::<Value, _>(ActivityError::new("Fatal", "no use trying again").non_retryable())
         })
-        .activity_fn("panics", |_ctx: ActivityContext, _input: Value| async move {
-            panic!("an activity that panics");
-            #[allow(unreachable_code)]
-            Ok(Value::Null)
-        })
+        .activity_fn(
+            "panics",
+            |_ctx: ActivityContext, _input: Value| async move {
+                panic!("an activity that panics");
+                #[allow(unreachable_code)]
+                Ok(Value::Null)
+            },
+        )
         .activity_fn("gated", move |ctx: ActivityContext, input: Value| {
             let effects = gated.clone();
             async move {
@@ -497,13 +518,16 @@ pub fn scripted_activities(builder: EngineBuilder, effects: &Effects) -> EngineB
                 }
             }
         })
-        .activity_fn("beating", |ctx: ActivityContext, _input: Value| async move {
-            if let Some(found) = ctx.heartbeat_details::<Value>() {
-                return Ok(json!({ "attempt": ctx.attempt, "found": found }));
-            }
-            ctx.heartbeat(Some(json!({ "page": 7 }))).await?;
-            // Long enough for the heartbeat to be on its way; the attempt's end does not carry it.
-            tokio::time::sleep(Duration::from_millis(400)).await;
-            Err(ActivityError::new("Interrupted", "after a heartbeat"))
-        })
+        .activity_fn(
+            "beating",
+            |ctx: ActivityContext, _input: Value| async move {
+                if let Some(found) = ctx.heartbeat_details::<Value>() {
+                    return Ok(json!({ "attempt": ctx.attempt, "found": found }));
+                }
+                ctx.heartbeat(Some(json!({ "page": 7 }))).await?;
+                // Long enough for the heartbeat to be on its way; the attempt's end does not carry it.
+                tokio::time::sleep(Duration::from_millis(400)).await;
+                Err(ActivityError::new("Interrupted", "after a heartbeat"))
+            },
+        )
 }

@@ -16,14 +16,25 @@ claims! { "signals":
 }
 
 fn wait(name: &str) -> Step {
-    Step::Signal { name: name.to_owned() }
+    Step::Signal {
+        name: name.to_owned(),
+    }
 }
 
 async fn a_signal_wakes_a_waiting_run(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::of([wait("go")])).await.expect("starts");
-    run.signal("go", &json!({ "by": "test" })).await.expect("taken");
-    assert_eq!(run.result().await.expect("completes"), json!([{ "by": "test" }]));
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([wait("go")]))
+        .await
+        .expect("starts");
+    run.signal("go", &json!({ "by": "test" }))
+        .await
+        .expect("taken");
+    assert_eq!(
+        run.result().await.expect("completes"),
+        json!([{ "by": "test" }])
+    );
     engine.shutdown().await.expect("stops");
 }
 
@@ -31,7 +42,11 @@ async fn an_early_signal_waits_for_its_step(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
     let script = Script::of([Step::activity("gated", json!(1)), wait("go")]);
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     run.signal("go", &"early").await.expect("taken");
     effects.open_gate();
@@ -42,7 +57,11 @@ async fn an_early_signal_waits_for_its_step(arena: &Arena) {
 async fn signals_are_taken_in_the_order_sent(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let script = Script::of((0..20).map(|_| wait("n")));
-    let run = engine.client().start::<Scripted>(script).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     for n in 0..20 {
         run.signal("n", &n).await.expect("taken");
     }
@@ -53,7 +72,11 @@ async fn signals_are_taken_in_the_order_sent(arena: &Arena) {
 
 async fn a_finished_run_refuses_a_signal(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::default()).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::default())
+        .await
+        .expect("starts");
     run.result().await.expect("completes");
     let error = run.signal("late", &1).await.expect_err("refused");
     assert!(error.is_run_finished(), "{error}");
@@ -67,8 +90,14 @@ async fn a_signal_sent_twice_under_one_id_is_one(arena: &Arena) {
     let run = client.start::<Scripted>(script).await.expect("starts");
     let payload = everruns_durable::core::Payload::from_value(&1).expect("JSON");
     let id = uuid::Uuid::from_u128(77);
-    client.send(run.id(), id, "a", payload.clone()).await.expect("taken");
-    client.send(run.id(), id, "a", payload).await.expect("taken");
+    client
+        .send(run.id(), id, "a", payload.clone())
+        .await
+        .expect("taken");
+    client
+        .send(run.id(), id, "a", payload)
+        .await
+        .expect("taken");
     run.signal("end", &2).await.expect("taken");
     assert_eq!(run.result().await.expect("completes"), json!([1, 2]));
     assert_eq!(received(&engine, run.id()).await, 2);
@@ -78,7 +107,11 @@ async fn a_signal_sent_twice_under_one_id_is_one(arena: &Arena) {
 /// Signals race with the end of the run: each is refused, or stands in the history.
 async fn a_signal_that_comes_as_the_run_ends_is_kept_or_refused(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::of([wait("go")])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([wait("go")]))
+        .await
+        .expect("starts");
     let mut taken = 0;
     // Bounded: a flood that never pauses would keep the run from ending until its inbox is full.
     for _ in 0..200 {
@@ -95,7 +128,12 @@ async fn a_signal_that_comes_as_the_run_ends_is_kept_or_refused(arena: &Arena) {
 }
 
 async fn received(engine: &everruns_durable::Engine, run_id: uuid::Uuid) -> usize {
-    let history = engine.store().load_history(run_id, 0).await.expect("reads").expect("there");
+    let history = engine
+        .store()
+        .load_history(run_id, 0)
+        .await
+        .expect("reads")
+        .expect("there");
     let signals = history
         .events
         .iter()
@@ -107,8 +145,18 @@ async fn signal_with_start_reaches_the_run(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let client = engine.client();
     let script = Script::of([wait("go"), wait("go")]);
-    let first = client.start::<Scripted>(script.clone()).workflow_id("order-1").signal("go", &1).await.expect("starts");
-    let second = client.start::<Scripted>(script).workflow_id("order-1").signal("go", &2).await.expect("reaches");
+    let first = client
+        .start::<Scripted>(script.clone())
+        .workflow_id("order-1")
+        .signal("go", &1)
+        .await
+        .expect("starts");
+    let second = client
+        .start::<Scripted>(script)
+        .workflow_id("order-1")
+        .signal("go", &2)
+        .await
+        .expect("reaches");
     assert_eq!(first.id(), second.id());
     assert_eq!(first.result().await.expect("completes"), json!([1, 2]));
     engine.shutdown().await.expect("stops");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everruns_durable::persistence::model::{TaskFilter, Page, WorkerFilter};
+use everruns_durable::persistence::model::{Page, TaskFilter, WorkerFilter};
 use serde_json::json;
 
 use super::{Arena, Effects, Script, Scripted, Step, claims};
@@ -18,7 +18,11 @@ claims! { "stopping":
 async fn a_shutdown_lets_running_activities_finish(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
-    let run = engine.client().start::<Scripted>(Script::of([Step::activity("gated", json!(1))])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([Step::activity("gated", json!(1))]))
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     let stopping = tokio::spawn(engine.shutdown());
     effects.open_gate();
@@ -39,11 +43,22 @@ async fn a_shutdown_gives_back_what_does_not_finish_and_burns_no_attempt(arena: 
         .start()
         .await
         .expect("starts");
-    let run = engine.client().start::<Scripted>(Script::of([Step::tried("gated", json!(1), 1)])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([Step::tried("gated", json!(1), 1)]))
+        .await
+        .expect("starts");
     effects.reached("gated began", 1).await;
     engine.shutdown().await.expect("stops");
-    let filter = TaskFilter { run_id: Some(run.id()), ..TaskFilter::default() };
-    let tasks = arena.store.list_tasks(filter, Page::default()).await.expect("lists");
+    let filter = TaskFilter {
+        run_id: Some(run.id()),
+        ..TaskFilter::default()
+    };
+    let tasks = arena
+        .store
+        .list_tasks(filter, Page::default())
+        .await
+        .expect("lists");
     assert_eq!((tasks[0].attempt, tasks[0].deliveries), (0, 0));
     let next = arena.engine(&effects).start().await.expect("starts");
     effects.open_gate();
@@ -57,28 +72,53 @@ async fn a_run_is_carried_on_by_the_next_engine(arena: &Arena) {
     let first = arena.engine(&effects).start().await.expect("starts");
     let script = Script::of([
         Step::activity("echo", json!(1)),
-        Step::Signal { name: "go".to_owned() },
+        Step::Signal {
+            name: "go".to_owned(),
+        },
         Step::activity("echo", json!(2)),
     ]);
-    let run = first.client().start::<Scripted>(script).await.expect("starts");
+    let run = first
+        .client()
+        .start::<Scripted>(script)
+        .await
+        .expect("starts");
     effects.reached("echo 1", 1).await;
     // As a crash would: no farewell.
     drop(first);
     let second = arena.engine(&effects).start().await.expect("starts");
     let handle = second.client().run::<Scripted>(run.id());
     handle.signal("go", &"on").await.expect("taken");
-    assert_eq!(handle.result().await.expect("completes"), json!([1, "on", 2]));
+    assert_eq!(
+        handle.result().await.expect("completes"),
+        json!([1, "on", 2])
+    );
     second.shutdown().await.expect("stops");
 }
 
 async fn two_engines_share_the_work_of_one_store(arena: &Arena) {
     let effects = Effects::new();
-    let first = arena.engine(&effects).max_concurrent_tasks(2).start().await.expect("starts");
-    let second = arena.engine(&effects).max_concurrent_tasks(2).start().await.expect("starts");
+    let first = arena
+        .engine(&effects)
+        .max_concurrent_tasks(2)
+        .start()
+        .await
+        .expect("starts");
+    let second = arena
+        .engine(&effects)
+        .max_concurrent_tasks(2)
+        .start()
+        .await
+        .expect("starts");
     let client = first.client();
     let mut runs = Vec::new();
     for n in 0..30 {
-        let script = Script::of([Step::Parallel { name: "echo".to_owned(), count: 4 }, Step::activity("echo", json!(n))]);
+        let script = Script::of([
+            Step::Parallel {
+                name: "echo".to_owned(),
+                count: 4,
+            },
+            Step::activity("echo", json!(n)),
+        ]);
         runs.push(client.start::<Scripted>(script).await.expect("starts"));
     }
     for run in &runs {
@@ -89,11 +129,29 @@ async fn two_engines_share_the_work_of_one_store(arena: &Arena) {
 }
 
 async fn a_stopped_engine_is_no_longer_registered(arena: &Arena) {
-    let engine = arena.engine(&Effects::new()).worker_id("w-1").start().await.expect("starts");
-    while arena.store.list_workers(WorkerFilter::default()).await.expect("lists").is_empty() {
-        engine.run::<Scripted>(Script::default()).await.expect("completes");
+    let engine = arena
+        .engine(&Effects::new())
+        .worker_id("w-1")
+        .start()
+        .await
+        .expect("starts");
+    while arena
+        .store
+        .list_workers(WorkerFilter::default())
+        .await
+        .expect("lists")
+        .is_empty()
+    {
+        engine
+            .run::<Scripted>(Script::default())
+            .await
+            .expect("completes");
     }
     engine.shutdown().await.expect("stops");
-    let workers = arena.store.list_workers(WorkerFilter::default()).await.expect("lists");
+    let workers = arena
+        .store
+        .list_workers(WorkerFilter::default())
+        .await
+        .expect("lists");
     assert!(workers.is_empty(), "{workers:?}");
 }

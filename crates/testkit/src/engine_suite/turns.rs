@@ -36,10 +36,15 @@ async fn steps_are_taken_in_order_and_results_come_back(arena: &Arena) {
 
 async fn a_failing_run_tells_its_error(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
-    let script = Script::of([Step::Fail { message: "enough".to_owned() }]);
+    let script = Script::of([Step::Fail {
+        message: "enough".to_owned(),
+    }]);
     let error = engine.run::<Scripted>(script).await.expect_err("fails");
     let failure = error.failure().expect("a failure");
-    assert_eq!((failure.error_type.as_str(), failure.message.as_str()), ("Scripted", "enough"));
+    assert_eq!(
+        (failure.error_type.as_str(), failure.message.as_str()),
+        ("Scripted", "enough")
+    );
     engine.shutdown().await.expect("stops");
 }
 
@@ -50,7 +55,10 @@ async fn a_panic_blocks_the_run_and_nothing_else(arena: &Arena) {
     let blocked = client.start::<Scripted>(panics).await.expect("starts");
     let run = loop {
         // Another run's whole life passes between two looks: no sleep is needed.
-        engine.run::<Scripted>(Script::of([Step::activity("echo", json!(2))])).await.expect("completes");
+        engine
+            .run::<Scripted>(Script::of([Step::activity("echo", json!(2))]))
+            .await
+            .expect("completes");
         let run = blocked.get().await.expect("there");
         if run.blocked.is_some() {
             break run;
@@ -64,20 +72,47 @@ async fn a_panic_blocks_the_run_and_nothing_else(arena: &Arena) {
 
 /// A build whose script interpreter knows no panic: the same type under another build id.
 async fn another_build_goes_on_with_a_blocked_run(arena: &Arena) {
-    let first = arena.engine(&Effects::new()).build_id("one").start().await.expect("starts");
+    let first = arena
+        .engine(&Effects::new())
+        .build_id("one")
+        .start()
+        .await
+        .expect("starts");
     let client = first.client();
-    let script = Script::of([Step::Signal { name: "go".to_owned() }, Step::Panic]);
+    let script = Script::of([
+        Step::Signal {
+            name: "go".to_owned(),
+        },
+        Step::Panic,
+    ]);
     let run = client.start::<Scripted>(script).await.expect("starts");
     run.signal("go", &1).await.expect("taken");
     while run.get().await.expect("there").blocked.is_none() {
-        first.run::<Scripted>(Script::default()).await.expect("completes");
+        first
+            .run::<Scripted>(Script::default())
+            .await
+            .expect("completes");
     }
     first.shutdown().await.expect("stops");
-    let second = arena.engine(&Effects::new()).build_id("two").start().await.expect("starts");
+    let second = arena
+        .engine(&Effects::new())
+        .build_id("two")
+        .start()
+        .await
+        .expect("starts");
     let handle = second.client().run::<Scripted>(run.id());
     // The other build tries, panics in its turn, and it is that build which is named then.
-    while handle.get().await.expect("there").blocked.is_none_or(|blocked| blocked.build != "two") {
-        second.run::<Scripted>(Script::of([Step::Timer { millis: 20 }])).await.expect("completes");
+    while handle
+        .get()
+        .await
+        .expect("there")
+        .blocked
+        .is_none_or(|blocked| blocked.build != "two")
+    {
+        second
+            .run::<Scripted>(Script::of([Step::Timer { millis: 20 }]))
+            .await
+            .expect("completes");
     }
     handle.terminate("seen enough").await.expect("ends");
     second.shutdown().await.expect("stops");
@@ -90,7 +125,10 @@ async fn many_runs_side_by_side_all_complete(arena: &Arena) {
     for n in 0..100 {
         let script = Script::of([
             Step::activity("echo", json!(n)),
-            Step::Parallel { name: "echo".to_owned(), count: 3 },
+            Step::Parallel {
+                name: "echo".to_owned(),
+                count: 3,
+            },
             Step::activity("echo", json!(-n)),
         ]);
         runs.push((n, client.start::<Scripted>(script).await.expect("starts")));
@@ -100,7 +138,10 @@ async fn many_runs_side_by_side_all_complete(arena: &Arena) {
         assert_eq!(result[0], json!(n));
         assert_eq!(result[4], json!(-n));
     }
-    let filter = RunFilter { statuses: vec![WorkflowStatus::Completed], ..RunFilter::default() };
+    let filter = RunFilter {
+        statuses: vec![WorkflowStatus::Completed],
+        ..RunFilter::default()
+    };
     assert_eq!(client.count(filter).await.expect("counts"), 100);
     engine.shutdown().await.expect("stops");
 }
@@ -110,9 +151,15 @@ async fn a_run_goes_on_as_new_with_an_empty_history(arena: &Arena) {
     let second = Script::of([Step::activity("echo", json!("second"))]);
     let first = Script::of([
         Step::activity("echo", json!("first")),
-        Step::ContinueAsNew { script: Box::new(second) },
+        Step::ContinueAsNew {
+            script: Box::new(second),
+        },
     ]);
-    let run = engine.client().start::<Scripted>(first).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(first)
+        .await
+        .expect("starts");
     assert_eq!(run.result().await.expect("completes"), json!(["second"]));
     let record = run.get().await.expect("there");
     assert_eq!(record.iteration, 1);
@@ -123,8 +170,15 @@ async fn a_run_goes_on_as_new_with_an_empty_history(arena: &Arena) {
 async fn an_input_that_does_not_fit_fails_the_run(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let input = everruns_durable::core::Payload::from_value(&"not a script").expect("JSON");
-    let run = engine.client().start_named("scripted", input).await.expect("starts");
+    let run = engine
+        .client()
+        .start_named("scripted", input)
+        .await
+        .expect("starts");
     let error = run.result().await.expect_err("fails");
-    assert_eq!(error.failure().expect("a failure").error_type, "InvalidInput");
+    assert_eq!(
+        error.failure().expect("a failure").error_type,
+        "InvalidInput"
+    );
     engine.shutdown().await.expect("stops");
 }

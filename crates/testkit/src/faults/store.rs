@@ -9,7 +9,7 @@ use durable_core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
     Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
     ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
+    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
@@ -226,6 +226,7 @@ unreliable! { WorkerPort {
 }}
 
 unreliable! { WorkflowEventStore {
+    fn clock(now: Option<Timestamp>) -> Timestamp;
     fn start_runs(starts: Vec<StartRun>, now: Option<Timestamp>) -> Vec<StartOutcome>;
     fn send_signals(signals: Vec<SendSignal>, now: Option<Timestamp>) -> Vec<SendOutcome>;
     fn send_updates(updates: Vec<SendUpdate>, now: Option<Timestamp>) -> Vec<SendOutcome>;
@@ -263,6 +264,7 @@ unreliable! { WorkflowEventStore {
     fn get_attributes(run_id: Uuid) -> Attributes;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
     fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord>;
+    fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;
     fn rollups(from: Timestamp) -> Vec<RollupRecord>;
     fn purge_runs(purge: PurgeRuns) -> u64;

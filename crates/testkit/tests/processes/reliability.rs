@@ -1,5 +1,6 @@
 //! Breakers and limiters that three processes share.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use durable_testkit::engine_suite::{Script, Scripted, Step};
@@ -7,6 +8,7 @@ use durable_testkit::process::{WorkerProcess, open_store, until};
 use everruns_durable::core::{CircuitState, RateLimitConfig};
 use everruns_durable::prelude::*;
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::ground::Ground;
 
@@ -97,8 +99,8 @@ async fn a_breaker_opened_by_one_process_holds_back_all() -> anyhow::Result<()> 
 }
 
 /// The highest attempt of each run.
-fn last_attempts(ground: &Ground) -> std::collections::BTreeMap<uuid::Uuid, usize> {
-    let mut last = std::collections::BTreeMap::new();
+fn last_attempts(ground: &Ground) -> BTreeMap<Uuid, usize> {
+    let mut last: BTreeMap<Uuid, usize> = BTreeMap::new();
     for effect in ground.effects.all() {
         let highest = last.entry(effect.run_id).or_default();
         *highest = (*highest).max(effect.attempt as usize);

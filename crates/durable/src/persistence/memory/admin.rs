@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::state::{RunState, State};
 use crate::persistence::model::{
-    DeadLetterState, Dump, OutboxState, Page, RunDump, RunFilter, RunRecord, StoreCounts,
+    DeadLetterState, Dump, Glance, OutboxState, Page, RunDump, RunFilter, RunRecord, StoreCounts,
     TaskFilter, TaskRecord, TaskStatus,
 };
 use durable_core::Timestamp;
@@ -41,6 +41,27 @@ impl State {
             (priority, task.visible_at, task.id, task.run_id)
         });
         tasks
+    }
+
+    pub(super) fn glance(&self, at: Timestamp) -> Glance {
+        let ticks = self.schedules.values().filter(|schedule| !schedule.paused);
+        let nothing = Glance {
+            next_tick: ticks.filter_map(|schedule| schedule.next_fire_at).min(),
+            ..Glance::nothing(at)
+        };
+        let shards = self.shard_indexes().map(|shard| Glance {
+            tasks: shard.claimable.values().any(|tasks| !tasks.is_empty()),
+            turns: !shard.ready.is_empty(),
+            messages: !shard.messages.is_empty(),
+            next_due: shard
+                .next_due()
+                .into_iter()
+                .chain(shard.leases.first().map(|key| key.0))
+                .min(),
+            next_tick: None,
+            at,
+        });
+        shards.fold(nothing, Glance::and)
     }
 
     pub(super) fn counts(&self) -> StoreCounts {

@@ -181,6 +181,10 @@ impl State {
         &self.index[place(shard)]
     }
 
+    pub(super) fn shard_indexes(&self) -> impl Iterator<Item = &ShardIndex> {
+        self.index.iter()
+    }
+
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.index.iter().filter_map(ShardIndex::next_due).min()
     }

@@ -11,11 +11,11 @@ use crate::persistence::limits::{check_id, check_payload};
 use crate::persistence::model::cut;
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Dump, FireDue, Fired, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
-    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
-    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord, OutboxReport, Page, PurgeRuns,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
+    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
+    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{Shards, StoreResult, WorkflowEventStore, check};
 
@@ -26,6 +26,10 @@ impl WorkflowEventStore for MemoryStore {
     }
 
     // ---- starts, signals, updates -------------------------------------------------------------
+
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
+        Ok(self.write_at(now, |_, now| now))
+    }
 
     async fn start_runs(
         &self,
@@ -267,6 +271,10 @@ impl WorkflowEventStore for MemoryStore {
             run.map(|run| cut_page(run.step_logs.values(), page))
                 .unwrap_or_default()
         }))
+    }
+
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
+        Ok(self.write_at(now, |state, now| state.glance(now)))
     }
 
     async fn counts(&self) -> StoreResult<StoreCounts> {

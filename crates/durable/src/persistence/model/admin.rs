@@ -90,6 +90,52 @@ pub struct StoreCounts {
     pub blocked_runs: u64,
 }
 
+/// What waits, at a glance: whether there is something to do that nobody may have rung for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glance {
+    /// Tasks may be claimed.
+    pub tasks: bool,
+    /// Runs have a turn due, whoever owns them.
+    pub turns: bool,
+    /// Messages between runs wait.
+    pub messages: bool,
+    /// The first instant at which a clock or a lease runs out, or a timer fires.
+    pub next_due: Option<Timestamp>,
+    /// The first tick of a schedule that is not paused.
+    pub next_tick: Option<Timestamp>,
+    /// The store's clock, by which the instants above are to be read.
+    pub at: Timestamp,
+}
+
+impl Glance {
+    /// Nothing waits.
+    #[must_use]
+    pub const fn nothing(at: Timestamp) -> Self {
+        Self {
+            tasks: false,
+            turns: false,
+            messages: false,
+            next_due: None,
+            next_tick: None,
+            at,
+        }
+    }
+
+    /// What two shards come to together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let earlier = |a: Option<Timestamp>, b: Option<Timestamp>| a.into_iter().chain(b).min();
+        Self {
+            tasks: self.tasks || other.tasks,
+            turns: self.turns || other.turns,
+            messages: self.messages || other.messages,
+            next_due: earlier(self.next_due, other.next_due),
+            next_tick: earlier(self.next_tick, other.next_tick),
+            at: self.at.max(other.at),
+        }
+    }
+}
+
 /// A log line as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepLogRecord {

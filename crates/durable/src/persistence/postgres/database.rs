@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::Postgres;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, History, Page,
+    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
     RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::{Bell, Shards, StoreResult};
@@ -67,6 +67,10 @@ impl Database for Postgres {
         self.read_step_logs(run_id, page).await
     }
 
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
+        self.read_glance(now).await
+    }
+
     async fn counts(&self) -> StoreResult<StoreCounts> {
         self.read_counts().await
     }
@@ -97,6 +101,13 @@ impl Database for Postgres {
 
     async fn delete_schedule(&self, id: String) -> StoreResult<bool> {
         self.remove_schedule(&id).await
+    }
+
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
+        match now {
+            Some(now) => Ok(cut(now)),
+            None => self.read_clock().await,
+        }
     }
 
     async fn due_schedules(

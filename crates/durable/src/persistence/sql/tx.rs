@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::rows::{Changes, Load, Loaded};
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, DeadLetter,
-    DlqFilter, Dump, History, MessageRecord, OutboxRecord, Page, RollupRecord, RunFilter,
+    DlqFilter, Dump, Glance, History, MessageRecord, OutboxRecord, Page, RollupRecord, RunFilter,
     RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
     WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -205,6 +205,8 @@ pub trait Database: Send + Sync + 'static {
         page: Page,
     ) -> impl Future<Output = StoreResult<Vec<StepLogRecord>>> + Send;
     /// Contract.
+    fn glance(&self, now: Option<Timestamp>) -> impl Future<Output = StoreResult<Glance>> + Send;
+    /// Contract.
     fn counts(&self) -> impl Future<Output = StoreResult<StoreCounts>> + Send;
     /// Contract.
     fn rollups(
@@ -240,6 +242,8 @@ pub trait Database: Send + Sync + 'static {
     ) -> impl Future<Output = StoreResult<Vec<ScheduleRecord>>> + Send;
     /// Contract.
     fn delete_schedule(&self, id: String) -> impl Future<Output = StoreResult<bool>> + Send;
+    /// Contract.
+    fn clock(&self, now: Option<Timestamp>) -> impl Future<Output = StoreResult<Timestamp>> + Send;
     /// Contract.
     fn due_schedules(
         &self,

@@ -15,7 +15,7 @@ use super::tables::{
 };
 use super::tx::SqliteTx;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, History, Page,
+    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
     RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
     TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -122,6 +122,11 @@ impl Database for Sqlite {
             .await
     }
 
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
+        let at = self.inner.clock.resolve(now);
+        self.read(move |db| counts::glance(db, at)).await
+    }
+
     async fn counts(&self) -> StoreResult<StoreCounts> {
         self.read(counts::all).await
     }
@@ -154,6 +159,10 @@ impl Database for Sqlite {
 
     async fn delete_schedule(&self, id: String) -> StoreResult<bool> {
         self.change(move |db| schedules::delete(db, &id)).await
+    }
+
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
+        Ok(self.resolve(now))
     }
 
     async fn due_schedules(

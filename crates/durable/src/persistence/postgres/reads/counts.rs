@@ -4,15 +4,41 @@ use durable_core::Timestamp;
 use tokio_postgres::Row;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{RollupRecord, StoreCounts, TaskStatus, WorkflowStatus};
+use crate::persistence::model::{Glance, RollupRecord, StoreCounts, TaskStatus, WorkflowStatus};
 use crate::persistence::postgres::Postgres;
-use crate::persistence::postgres::bind::{Call, at, value};
+use crate::persistence::postgres::bind::{Call, at, maybe_at, value};
 use crate::persistence::postgres::reader::read_all;
 use crate::persistence::postgres::rows;
-use crate::persistence::postgres::sql::{admin, rollups};
+use crate::persistence::postgres::sql::{admin, due, rollups};
 use crate::persistence::sql::tx::Concern;
 
 impl Postgres {
+    pub(in crate::persistence::postgres) async fn read_glance(
+        &self,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Glance> {
+        let calls: Vec<Call<'_>> = self
+            .shards
+            .from(0)
+            .map(|shard| Call::new(&due::GLANCE, vec![value(shard), value(maybe_at(now))]))
+            .collect();
+        let mut glance = Glance::nothing(Timestamp::MIN);
+        for rows in self.read(Concern::Registry, &calls).await? {
+            let of_shard = read_all(&rows, |row| {
+                Ok(Glance {
+                    tasks: row.next()?,
+                    turns: row.next()?,
+                    messages: row.next()?,
+                    next_due: row.maybe_at()?,
+                    next_tick: row.maybe_at()?,
+                    at: row.at()?,
+                })
+            })?;
+            glance = of_shard.into_iter().fold(glance, Glance::and);
+        }
+        Ok(glance)
+    }
+
     pub(in crate::persistence::postgres) async fn read_counts(&self) -> StoreResult<StoreCounts> {
         let calls = [
             Call::new(&admin::COUNT_RUNS_BY_STATUS, Vec::new()),

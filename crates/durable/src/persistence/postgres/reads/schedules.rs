@@ -6,9 +6,9 @@ use crate::persistence::StoreResult;
 use crate::persistence::model::{Page, ScheduleRecord};
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, limit, maybe_at, value};
-use crate::persistence::postgres::reader::{read_all, read_first};
+use crate::persistence::postgres::reader::{Reader, read_all, read_first};
 use crate::persistence::postgres::rows::schedules::{put, record};
-use crate::persistence::postgres::sql::schedules;
+use crate::persistence::postgres::sql::{clock, schedules};
 use crate::persistence::sql::tx::Concern;
 
 impl Postgres {
@@ -43,6 +43,12 @@ impl Postgres {
     ) -> StoreResult<bool> {
         let call = Call::new(&schedules::DELETE_SCHEDULE, vec![value(id)]);
         Ok(!self.once(Concern::Registry, call).await?.is_empty())
+    }
+
+    pub(in crate::persistence::postgres) async fn read_clock(&self) -> StoreResult<Timestamp> {
+        let call = Call::new(&clock::CLOCK, Vec::new());
+        let rows = self.read_one(Concern::Registry, call).await?;
+        Ok(read_all(&rows, Reader::at)?[0])
     }
 
     pub(in crate::persistence::postgres) async fn read_due_schedules(

@@ -35,6 +35,28 @@ statements! {
         ORDER BY lease_expires_at, id, workflow_id
         LIMIT $3";
 
+    /// What waits in a shard, and the next instant at which anything is due, leases included. Each by the first entry of its index.
+    GLANCE [INT4, TIMESTAMPTZ] = "
+        SELECT EXISTS (SELECT 1 FROM {s}.durable_task_queue
+                       WHERE partition_key = $1 AND status = 'pending'),
+               EXISTS (SELECT 1 FROM {s}.durable_workflow_instances
+                       WHERE partition_key = $1 AND ready_at IS NOT NULL),
+               EXISTS (SELECT 1 FROM {s}.durable_messages WHERE partition_key = $1),
+               LEAST(
+                   (SELECT deadline_at FROM {s}.durable_workflow_instances
+                    WHERE partition_key = $1 AND deadline_at IS NOT NULL
+                    ORDER BY deadline_at LIMIT 1),
+                   (SELECT fire_at FROM {s}.durable_timers
+                    WHERE partition_key = $1
+                    ORDER BY fire_at LIMIT 1),
+                   (SELECT due_at FROM {s}.durable_task_queue
+                    WHERE partition_key = $1 AND due_at IS NOT NULL
+                    ORDER BY due_at LIMIT 1)),
+               (SELECT next_fire_at FROM {s}.durable_schedules
+                WHERE NOT paused AND next_fire_at IS NOT NULL
+                ORDER BY next_fire_at LIMIT 1),
+               COALESCE($2, clock_timestamp())";
+
     /// The next instant at which something of a shard is due, leases apart. Each by the first entry of its index. Of a task that is
     /// not leased, `due_at` is the timeout; below the first of these there are only leased ones, so that the smallest
     /// timeout of all is found by reading no more than those.

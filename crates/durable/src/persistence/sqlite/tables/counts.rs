@@ -1,7 +1,9 @@
 //! Counts for health and metrics.
 
+use durable_core::Timestamp;
+
 use crate::persistence::StoreResult;
-use crate::persistence::model::{StoreCounts, TaskStatus, WorkflowStatus};
+use crate::persistence::model::{Glance, StoreCounts, TaskStatus, WorkflowStatus};
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::counts as sql;
 
@@ -26,6 +28,27 @@ pub(crate) fn all(db: Db<'_>) -> StoreResult<StoreCounts> {
         of_type.insert(status, count);
     }
     Ok(counts)
+}
+
+pub(crate) fn glance(db: Db<'_>, at: Timestamp) -> StoreResult<Glance> {
+    let nothing = Glance {
+        next_tick: db.one(sql::NEXT_TICK, [], |row| row.at_opt())?,
+        ..Glance::nothing(at)
+    };
+    db.shards.from(0).try_fold(nothing, |so_far, shard| {
+        let of_shard = db.one(sql::GLANCE, [shard], |row| {
+            let (tasks, turns, messages) = (row.flag()?, row.flag()?, row.flag()?);
+            let due = [row.at_opt()?, row.at_opt()?, row.at_opt()?, row.at_opt()?];
+            Ok(Glance {
+                tasks,
+                turns,
+                messages,
+                next_due: due.into_iter().flatten().min(),
+                ..Glance::nothing(Timestamp::MIN)
+            })
+        })?;
+        Ok(so_far.and(of_shard))
+    })
 }
 
 fn count(db: Db<'_>, sql: &'static str) -> StoreResult<u64> {

@@ -8,17 +8,18 @@ use durable_core::{
     ActivityOptions, Failure, Payload, RetryPolicy, Timestamp, TraceContext, WorkflowEvent,
 };
 use everruns_durable::persistence::model::{
-    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, ClosePolicy, Committed, DeadLetter,
-    DlqFilter, Dump, FinishOutcome, FireDue, Fired, HistoryEvent, HostedType, LeaseExtension,
-    LeaseRequest, LeaseState, NewChild, NewSignal, NewTask, NewTimer, NewUpdate, Next, Page,
-    PurgeRuns, ReapLeases, ReapedTask, Rejection, RelayMessages, Relayed, RollupRecord, RunDump,
-    RunRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, TaskLease, TaskOutcome,
-    TaskRecord, TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, Committed, FinishOutcome, FireDue, Fired,
+    HostedType, LeaseRequest, NewSignal, NewTask, Next, ReapLeases, ReapedTask, Rejection,
+    RelayMessages, Relayed, RunDump, RunRecord, SendOutcome, SendSignal, StartOutcome, StartRun,
+    TaskLease, TaskOutcome, TaskResult, TurnCommit, TurnOutcome,
 };
 use everruns_durable::persistence::{StoreResult, WorkflowEventStore};
 use parking_lot::Mutex;
 use tokio::sync::Barrier;
 use uuid::Uuid;
+
+mod ends;
+mod leases;
 
 /// Workflow type of the runs that [`World`] starts.
 pub const WORKFLOW: &str = "workflow";
@@ -355,300 +356,6 @@ impl World {
     }
 }
 
-/// What claims about messages, ends, lists and retention share.
-impl World {
-    /// Sends this signal, whatever the outcome.
-    pub async fn send(&self, run_id: Uuid, signal: NewSignal) -> SendOutcome {
-        let send = SendSignal { run_id, signal };
-        one(self.store.send_signals(vec![send], self.now()).await)
-    }
-
-    /// An update.
-    pub fn new_update(&self, update_id: &str) -> NewUpdate {
-        NewUpdate {
-            update_id: update_id.into(),
-            name: "rename".into(),
-            input: json("\"new name\""),
-        }
-    }
-
-    /// Sends this update, whatever the outcome.
-    pub async fn update(&self, run_id: Uuid, update: NewUpdate) -> SendOutcome {
-        let send = SendUpdate { run_id, update };
-        one(self.store.send_updates(vec![send], self.now()).await)
-    }
-
-    /// Terminates a run, whatever the outcome.
-    pub async fn terminate(&self, run_id: Uuid, reason: &str) -> TerminateOutcome {
-        let terminate = TerminateRun {
-            run_id,
-            reason: reason.into(),
-        };
-        one(self.store.terminate_runs(vec![terminate], self.now()).await)
-    }
-
-    /// The same turn made to fail the run.
-    #[must_use]
-    pub fn failing(mut turn: TurnCommit, error: Failure) -> TurnCommit {
-        turn.events.push(WorkflowEvent::WorkflowFailed {
-            error: error.clone().into(),
-        });
-        turn.next = Next::Fail { error };
-        turn
-    }
-
-    /// The same turn made to end the run as cancelled.
-    #[must_use]
-    pub fn cancelling(mut turn: TurnCommit) -> TurnCommit {
-        let reason = String::from("asked to stop");
-        turn.events.push(WorkflowEvent::WorkflowCancelled {
-            reason: reason.clone(),
-        });
-        turn.next = Next::Cancel { reason };
-        turn
-    }
-
-    /// The same turn made to continue the run as new.
-    #[must_use]
-    pub fn continuing(mut turn: TurnCommit, carried: Vec<NewSignal>) -> TurnCommit {
-        let input = json("\"again\"");
-        turn.events.push(WorkflowEvent::WorkflowContinuedAsNew {
-            iteration: 1,
-            input: input.clone(),
-        });
-        turn.next = Next::ContinueAsNew { input, carried };
-        turn
-    }
-
-    /// Sets a timer by a turn.
-    pub async fn set_timer(&self, run_id: Uuid, timer_id: &str, after: Duration) {
-        let mut turn = self.turn(run_id).await;
-        turn.timers.push(NewTimer {
-            timer_id: timer_id.into(),
-            after,
-        });
-        self.committed(turn).await;
-    }
-
-    /// A child to ask for.
-    pub fn new_child(&self, child_id: &str, close_policy: ClosePolicy) -> NewChild {
-        NewChild {
-            child_id: child_id.into(),
-            close_policy,
-            start: self.new_start(),
-        }
-    }
-
-    /// Asks for a child by a turn and answers its run id; the relay has yet to start it.
-    pub async fn ask_for_child(&self, parent: Uuid, child: NewChild) -> Uuid {
-        let run_id = child.start.run_id;
-        let mut turn = self.turn(parent).await;
-        turn.children.push(child);
-        assert!(self.committed(turn).await.has_messages);
-        run_id
-    }
-
-    /// A child of the run, started.
-    pub async fn child_of(&self, parent: Uuid, close_policy: ClosePolicy) -> Uuid {
-        let run_id = self
-            .ask_for_child(parent, self.new_child("child", close_policy))
-            .await;
-        assert_eq!(self.relay().await.delivered, 1);
-        run_id
-    }
-
-    /// Delivers messages until none is left, those that deliveries cause included.
-    pub async fn settle(&self) -> Relayed {
-        let mut all = Relayed::default();
-        loop {
-            let relayed = self.relay().await;
-            if relayed.delivered + relayed.dropped == 0 {
-                return all;
-            }
-            all.delivered += relayed.delivered;
-            all.dropped += relayed.dropped;
-            all.ready_runs.extend(relayed.ready_runs);
-        }
-    }
-
-    /// The run's events, all iterations.
-    pub async fn history(&self, run_id: Uuid) -> Vec<WorkflowEvent> {
-        let history = self.store.load_history(run_id, 0).await;
-        let history = history.expect("load_history").expect("the run exists");
-        history.events.into_iter().map(|e| e.event).collect()
-    }
-
-    /// The events of the facts that wait for a run.
-    pub async fn waiting_events(&self, run_id: Uuid) -> Vec<WorkflowEvent> {
-        let turn = self.waiting(run_id).await;
-        turn.facts.into_iter().map(|fact| fact.event).collect()
-    }
-
-    /// The run's queued task for this activity.
-    pub async fn queued(&self, run_id: Uuid, activity_id: &str) -> Option<TaskRecord> {
-        let tasks = self.dump(run_id).await.tasks;
-        tasks.into_iter().find(|t| t.activity_id == activity_id)
-    }
-
-    /// Every dead letter, as listed.
-    pub async fn letters(&self) -> Vec<DeadLetter> {
-        self.store
-            .list_dlq(DlqFilter::default(), Page::default())
-            .await
-            .expect("list_dlq")
-    }
-
-    /// Everything the store holds.
-    pub async fn everything(&self) -> Dump {
-        self.store.dump().await.expect("dump")
-    }
-}
-
-/// What claims about turns, tasks and leases share.
-impl World {
-    /// New ids, from the smallest, of runs that all live in one shard.
-    pub fn ids_in_one_shard(&self, count: usize) -> Vec<Uuid> {
-        let shards = self.store.shards();
-        let mut ids = vec![self.id()];
-        while ids.len() < count {
-            let id = self.id();
-            if shards.of_run(id) == shards.of_run(ids[0]) {
-                ids.push(id);
-            }
-        }
-        ids
-    }
-
-    /// Starts runs that all live in one shard; their ids, from the smallest.
-    pub async fn start_in_one_shard(&self, count: usize) -> Vec<Uuid> {
-        let ids = self.ids_in_one_shard(count);
-        for id in &ids {
-            self.start_one(StartRun::new(*id, WORKFLOW, json("{}")))
-                .await;
-        }
-        ids
-    }
-
-    /// All events of a run as stored, earlier iterations and epochs included.
-    pub async fn stored_events(&self, run_id: Uuid) -> Vec<HistoryEvent> {
-        let history = self.store.load_history(run_id, 0).await;
-        history
-            .expect("load_history")
-            .expect("the run exists")
-            .events
-    }
-
-    /// Totals of all hours.
-    pub async fn totals(&self) -> Vec<RollupRecord> {
-        let from = Timestamp::from_second(0).expect("an instant");
-        self.store.rollups(from).await.expect("rollups")
-    }
-
-    /// Extends a lease by [`LEASE`], with a heartbeat or without.
-    pub async fn extend(&self, lease: &TaskLease, heartbeat: Option<Payload>) -> LeaseState {
-        let extension = LeaseExtension {
-            lease: lease.clone(),
-            extend: LEASE,
-            heartbeat,
-        };
-        one(self.store.extend_leases(vec![extension], self.now()).await)
-    }
-
-    /// Gives a task back unrun. False: the lease was lost.
-    pub async fn release(&self, lease: &TaskLease) -> bool {
-        self.give_back(TaskRelease::now(lease.clone())).await
-    }
-
-    /// Parks a task for so long. False: the lease was lost.
-    pub async fn park(&self, lease: &TaskLease, time: Duration) -> bool {
-        self.give_back(TaskRelease::parked(lease.clone(), time))
-            .await
-    }
-
-    async fn give_back(&self, release: TaskRelease) -> bool {
-        one(self.store.release_tasks(vec![release], self.now()).await)
-    }
-
-    /// The same turn made to end the run, or to continue it as new.
-    #[must_use]
-    pub fn ending(mut turn: TurnCommit, next: Next) -> TurnCommit {
-        turn.events.push(match &next {
-            Next::Complete { result } => WorkflowEvent::WorkflowCompleted {
-                result: result.clone(),
-            },
-            Next::Fail { error } => WorkflowEvent::WorkflowFailed {
-                error: error.clone().into(),
-            },
-            Next::Cancel { reason } => WorkflowEvent::WorkflowCancelled {
-                reason: reason.clone(),
-            },
-            Next::ContinueAsNew { input, .. } => WorkflowEvent::WorkflowContinuedAsNew {
-                iteration: 1,
-                input: input.clone(),
-            },
-            Next::Wait | Next::Reset { .. } => panic!("{next:?} does not end a run"),
-        });
-        turn.next = next;
-        turn
-    }
-
-    /// The same turn made to reset the run.
-    #[must_use]
-    pub fn resetting(mut turn: TurnCommit, to_sequence: i64) -> TurnCommit {
-        let reset = WorkflowEvent::WorkflowReset {
-            to_sequence,
-            epoch: turn.expected_epoch + 1,
-            reason: "a test wants it".into(),
-        };
-        turn.events.insert(0, reset);
-        turn.next = Next::Reset { to_sequence };
-        turn
-    }
-
-    /// Fails the run by a turn.
-    pub async fn fail_run(&self, run_id: Uuid) {
-        let next = Next::Fail { error: boom() };
-        let turn = self.turn(run_id).await;
-        self.committed(Self::ending(turn, next)).await;
-    }
-
-    /// Cancels the run by a turn.
-    pub async fn cancel_run(&self, run_id: Uuid) {
-        let next = Next::Cancel {
-            reason: "asked to".into(),
-        };
-        let turn = self.turn(run_id).await;
-        self.committed(Self::ending(turn, next)).await;
-    }
-
-    /// Resets the run by a turn that takes every fact that waits.
-    pub async fn reset(&self, run_id: Uuid, to_sequence: i64) {
-        let turn = self.turn(run_id).await;
-        self.committed(Self::resetting(turn, to_sequence)).await;
-    }
-
-    /// A timer to set.
-    #[must_use]
-    pub fn timer(timer_id: &str, after: Duration) -> NewTimer {
-        NewTimer {
-            timer_id: timer_id.into(),
-            after,
-        }
-    }
-
-    /// Deletes every run that has ended by now. Time moves on by a second.
-    pub async fn purge(&self) -> u64 {
-        self.advance(Duration::from_secs(1));
-        let purge = PurgeRuns {
-            finished_before: self.instant(),
-            max: 1000,
-            first_shard: 0,
-            now: self.now(),
-        };
-        self.store.purge_runs(purge).await.expect("purge_runs")
-    }
-}
-
 /// No race of the suite takes minutes: past this, somebody waits for somebody.
 const DEADLOCK: Duration = Duration::from_secs(300);
 
@@ -682,6 +389,17 @@ where
 #[must_use]
 pub fn boom() -> Failure {
     Failure::new("Boom", "it broke")
+}
+
+/// A signal that waits, as the history of a run keeps it that ends first.
+pub(crate) fn as_unread(fact: WorkflowEvent) -> WorkflowEvent {
+    match fact {
+        WorkflowEvent::SignalReceived { signal, .. } => WorkflowEvent::SignalReceived {
+            signal,
+            unread: true,
+        },
+        other => panic!("{other:?} is no signal"),
+    }
 }
 
 /// JSON text as a payload.

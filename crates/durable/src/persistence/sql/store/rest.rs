@@ -1,250 +1,33 @@
-//! The contract over any SQL database: checks at the edge, then the intents.
+//! The rest of the contract over any SQL database.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use durable_core::{AttributeValue, Payload, Timestamp};
 use uuid::Uuid;
 
-use super::intents::claims::{ClaimTasksOf, ClaimTurnsOf};
-use super::intents::commit_turns::CommitTurns;
-use super::intents::dead_letters::DecideDeadLetter;
-use super::intents::due::{FireShard, NextDue};
-use super::intents::finish_tasks::FinishTasks;
-use super::intents::leases::{ExtendLeases, ReapLeases as ReapShard, ReleaseTasks};
-use super::intents::outbox::{ClaimOutboxOf, FinishOutbox};
-use super::intents::ownership::{BlockRuns, RenewRuns};
-use super::intents::relay::RelayShard;
-use super::intents::retention::{PurgeShard, PurgeTombstones};
-use super::intents::schedules::FireSchedules;
-use super::intents::sends::{SendSignals, SendUpdates};
-use super::intents::starts::StartRuns;
-use super::intents::terminate::TerminateRuns;
-use super::tx::{Concern, Database};
+use super::{SqlStore, keep};
 use crate::persistence::model::{
-    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
+    Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
+    DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord, OutboxReport, Page, PurgeRuns,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus, cut,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
+    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
-use crate::persistence::{
-    Bell, Shards, StoreResult, WorkerPort, WorkflowEventStore, check, limits,
-};
-
-/// A store over a SQL database.
-#[derive(Debug)]
-pub struct SqlStore<D> {
-    database: D,
-}
-
-impl<D: Database> SqlStore<D> {
-    /// A store over this database.
-    pub fn new(database: D) -> Self {
-        Self { database }
-    }
-
-    /// The database itself.
-    pub fn database(&self) -> &D {
-        &self.database
-    }
-}
-
-#[async_trait]
-impl<D: Database> WorkerPort for SqlStore<D> {
-    async fn claim_turns(&self, claim: ClaimTurns) -> StoreResult<Vec<ClaimedTurn>> {
-        check::claim_turns(&claim)?;
-        let mut turns = Vec::new();
-        for shard in self.shards().from(claim.first_shard) {
-            let max = claim.max - turns.len();
-            if max == 0 {
-                break;
-            }
-            let intent = ClaimTurnsOf {
-                shard,
-                claim: claim.clone(),
-                max,
-            };
-            if !keep(
-                &mut turns,
-                self.database.write(Concern::Tasks, intent).await,
-            )? {
-                break;
-            }
-        }
-        Ok(turns)
-    }
-
-    async fn load_turns(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<ClaimedTurn>>> {
-        limits::check_batch("the number of runs", run_ids.len())?;
-        // Each run is read once, however often it is asked for.
-        let unique: BTreeSet<Uuid> = run_ids.iter().copied().collect();
-        let unique: Vec<Uuid> = unique.into_iter().collect();
-        let turns = self.database.load_turns(unique.clone()).await?;
-        let of: BTreeMap<Uuid, Option<ClaimedTurn>> = unique.into_iter().zip(turns).collect();
-        Ok(run_ids
-            .iter()
-            .map(|id| of.get(id).cloned().flatten())
-            .collect())
-    }
-
-    async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
-        self.database.load_history(run_id, after).await
-    }
-
-    async fn commit_turns(
-        &self,
-        turns: Vec<TurnCommit>,
-        now: Option<Timestamp>,
-    ) -> StoreResult<Vec<TurnOutcome>> {
-        check::turns(&turns)?;
-        if turns.is_empty() {
-            return Ok(Vec::new());
-        }
-        // One set per shard and commit is the unit; with one shard, that is the whole call.
-        if self.shards().count() == 1 {
-            return self
-                .database
-                .write(Concern::Events, CommitTurns { turns, now })
-                .await;
-        }
-        let mut places = BTreeMap::<i32, Vec<usize>>::new();
-        for (place, turn) in turns.iter().enumerate() {
-            places
-                .entry(self.shards().of_run(turn.run_id))
-                .or_default()
-                .push(place);
-        }
-        let mut turns: Vec<Option<TurnCommit>> = turns.into_iter().map(Some).collect();
-        let mut outcomes: Vec<Option<TurnOutcome>> = vec![None; turns.len()];
-        for places in places.into_values() {
-            let set = places
-                .iter()
-                .filter_map(|place| turns[*place].take())
-                .collect();
-            let answers = self
-                .database
-                .write(Concern::Events, CommitTurns { turns: set, now })
-                .await?;
-            for (place, answer) in places.into_iter().zip(answers) {
-                outcomes[place] = Some(answer);
-            }
-        }
-        Ok(outcomes.into_iter().flatten().collect())
-    }
-
-    async fn block_runs(
-        &self,
-        blocks: Vec<BlockRun>,
-        now: Option<Timestamp>,
-    ) -> StoreResult<Vec<bool>> {
-        check::blocks(&blocks)?;
-        self.database
-            .write(Concern::Events, BlockRuns { blocks, now })
-            .await
-    }
-
-    async fn renew_runs(
-        &self,
-        worker_id: &str,
-        run_ids: &[Uuid],
-        lease: Duration,
-        now: Option<Timestamp>,
-    ) -> StoreResult<Vec<bool>> {
-        check::lease(lease)?;
-        limits::check_batch("the number of runs", run_ids.len())?;
-        let (worker_id, run_ids) = (worker_id.to_owned(), run_ids.to_vec());
-        let intent = RenewRuns {
-            worker_id,
-            run_ids,
-            lease: Some(lease),
-            now,
-        };
-        self.database.write(Concern::Events, intent).await
-    }
-
-    async fn release_runs(&self, worker_id: &str, run_ids: &[Uuid]) -> StoreResult<()> {
-        limits::check_batch("the number of runs", run_ids.len())?;
-        let (worker_id, run_ids) = (worker_id.to_owned(), run_ids.to_vec());
-        let intent = RenewRuns {
-            worker_id,
-            run_ids,
-            lease: None,
-            now: None,
-        };
-        self.database.write(Concern::Events, intent).await.map(drop)
-    }
-
-    async fn claim_tasks(&self, claim: ClaimTasks) -> StoreResult<Vec<ClaimedTask>> {
-        check::claim_tasks(&claim)?;
-        let mut tasks = Vec::new();
-        for shard in self.shards().from(claim.first_shard) {
-            let max = claim.max - tasks.len();
-            if max == 0 || claim.activity_types.is_empty() {
-                break;
-            }
-            let intent = ClaimTasksOf {
-                shard,
-                claim: claim.clone(),
-                max,
-            };
-            if !keep(
-                &mut tasks,
-                self.database.write(Concern::Tasks, intent).await,
-            )? {
-                break;
-            }
-        }
-        Ok(tasks)
-    }
-
-    async fn finish_tasks(
-        &self,
-        results: Vec<TaskResult>,
-        now: Option<Timestamp>,
-    ) -> StoreResult<Vec<FinishOutcome>> {
-        check::results(&results)?;
-        if results.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.database
-            .write(Concern::Results, FinishTasks { results, now })
-            .await
-    }
-
-    async fn extend_leases(
-        &self,
-        extensions: Vec<LeaseExtension>,
-        now: Option<Timestamp>,
-    ) -> StoreResult<Vec<LeaseState>> {
-        check::extensions(&extensions)?;
-        if extensions.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.database
-            .write(Concern::Results, ExtendLeases { extensions, now })
-            .await
-    }
-
-    async fn release_tasks(
-        &self,
-        releases: Vec<TaskRelease>,
-        now: Option<Timestamp>,
-    ) -> StoreResult<Vec<bool>> {
-        check::releases(&releases)?;
-        if releases.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.database
-            .write(Concern::Results, ReleaseTasks { releases, now })
-            .await
-    }
-}
+use crate::persistence::sql::intents::dead_letters::DecideDeadLetter;
+use crate::persistence::sql::intents::due::{FireShard, NextDue};
+use crate::persistence::sql::intents::leases::ReapLeases as ReapShard;
+use crate::persistence::sql::intents::outbox::{ClaimOutboxOf, FinishOutbox};
+use crate::persistence::sql::intents::relay::RelayShard;
+use crate::persistence::sql::intents::retention::{PurgeShard, PurgeTombstones};
+use crate::persistence::sql::intents::schedules::FireSchedules;
+use crate::persistence::sql::intents::sends::{SendSignals, SendUpdates};
+use crate::persistence::sql::intents::starts::StartRuns;
+use crate::persistence::sql::intents::terminate::TerminateRuns;
+use crate::persistence::sql::tx::{Concern, Database};
+use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check, limits};
 
 #[async_trait]
 impl<D: Database> WorkflowEventStore for SqlStore<D> {
@@ -254,6 +37,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         self.database.bell()
+    }
+
+    async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
+        self.database.clock(now).await
     }
 
     async fn start_runs(
@@ -622,6 +409,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.list_step_logs(run_id, page).await
     }
 
+    async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
+        self.database.glance(now).await
+    }
+
     async fn counts(&self) -> StoreResult<StoreCounts> {
         self.database.counts().await
     }
@@ -698,17 +489,4 @@ fn is_storable_filter(filter: &RunFilter) -> bool {
     attributes
         && is_storable_option(filter.workflow_type.as_deref())
         && is_storable_option(filter.business_id.as_deref())
-}
-
-/// Adds what one shard gave. An error after other shards have given something does not take that back: it would be leased to nobody
-/// until its time is up. False: stop here, the next call will meet the error again.
-fn keep<T>(so_far: &mut Vec<T>, of_shard: StoreResult<Vec<T>>) -> StoreResult<bool> {
-    match of_shard {
-        Ok(more) => {
-            so_far.extend(more);
-            Ok(true)
-        }
-        Err(_) if !so_far.is_empty() => Ok(false),
-        Err(error) => Err(error),
-    }
 }

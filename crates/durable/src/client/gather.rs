@@ -1,0 +1,114 @@
+//! Gathers what many callers ask for at once into sets: while one set is under way, the next one forms.
+//!
+//! A caller alone pays one commit; a thousand at once share a few.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::Result;
+use crate::error::Kind;
+use crate::persistence::{StoreError, StoreResult};
+use crate::runtime::Runtime;
+
+/// What is asked of the store for a whole set.
+#[async_trait]
+pub(super) trait Ask: Send + Sync + 'static {
+    type Item: Clone + Send + 'static;
+    type Answer: Send + 'static;
+
+    /// One answer an item, in order.
+    async fn ask(&self, items: Vec<Self::Item>) -> StoreResult<Vec<Self::Answer>>;
+}
+
+/// Most items in one set.
+const SET_MAX: usize = 500;
+
+/// Gathers items into sets.
+pub(super) struct Gather<A: Ask> {
+    ask: A,
+    runtime: Runtime,
+    state: Mutex<State<A>>,
+}
+
+struct State<A: Ask> {
+    waiting: Vec<Waiting<A>>,
+    /// Whether somebody is asking.
+    asking: bool,
+}
+
+struct Waiting<A: Ask> {
+    item: A::Item,
+    answer: oneshot::Sender<StoreResult<A::Answer>>,
+}
+
+impl<A: Ask> Gather<A> {
+    pub(super) fn new(ask: A, runtime: Runtime) -> Arc<Self> {
+        Arc::new(Self {
+            ask,
+            runtime,
+            state: Mutex::new(State {
+                waiting: Vec::new(),
+                asking: false,
+            }),
+        })
+    }
+
+    /// Asks for one item.
+    ///
+    /// # Errors
+    /// The store's; or this process is coming to its end, and whether it was asked is not known.
+    pub(super) async fn one(self: &Arc<Self>, item: A::Item) -> Result<A::Answer> {
+        let (answer, answered) = oneshot::channel();
+        let begin = {
+            let mut state = self.state.lock();
+            state.waiting.push(Waiting { item, answer });
+            !std::mem::replace(&mut state.asking, true)
+        };
+        if begin {
+            let gather = Arc::clone(self);
+            self.runtime.spawn(async move { gather.ask_all().await });
+        }
+        match answered.await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Kind::ShuttingDown.into()),
+        }
+    }
+
+    async fn ask_all(&self) {
+        while let Some(set) = self.next_set() {
+            let items: Vec<A::Item> = set.iter().map(|waiting| waiting.item.clone()).collect();
+            match self.ask.ask(items).await {
+                Ok(answers) => {
+                    for (waiting, answer) in set.into_iter().zip(answers) {
+                        // A caller who has gone does not need it.
+                        let _ = waiting.answer.send(Ok(answer));
+                    }
+                }
+                Err(error) => self.ask_each(set, error).await,
+            }
+        }
+    }
+
+    fn next_set(&self) -> Option<Vec<Waiting<A>>> {
+        let mut state = self.state.lock();
+        let take = state.waiting.len().min(SET_MAX);
+        state.asking = take > 0;
+        (take > 0).then(|| state.waiting.drain(..take).collect())
+    }
+
+    /// One item that is refused takes the others with it: each on its own.
+    async fn ask_each(&self, mut set: Vec<Waiting<A>>, error: StoreError) {
+        if set.len() == 1 {
+            let _ = set.remove(0).answer.send(Err(error));
+            return;
+        }
+        for waiting in set {
+            let answer = self.ask.ask(vec![waiting.item]).await;
+            let answer = answer.map(|mut answers| answers.remove(0));
+            let _ = waiting.answer.send(answer);
+        }
+    }
+}

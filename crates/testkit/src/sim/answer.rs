@@ -1,0 +1,173 @@
+//! What comes out of a store call: what it shows to have happened, and how the trace shows it.
+
+use std::fmt::Debug;
+
+use durable_core::{Payload, Timestamp};
+use everruns_durable::persistence::model::{
+    Attributes, BreakerRecord, ClaimedTask, ClaimedTurn, DeadLetter, DecisionOutcome,
+    FinishOutcome, Fired, Glance, History, LeaseState, OutboxRecord, ReapedTask, Rejection,
+    Relayed, RollupRecord, RunRecord, ScheduleOutcome, ScheduleRecord, SendOutcome, StartOutcome,
+    StepLogRecord, StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome, UpdateRecord,
+    WorkerInfo, WorkerStatus,
+};
+
+use super::argument::list;
+use super::tally::Happening;
+use super::trace::short;
+use super::world::World;
+
+/// The answer of a store call.
+pub(super) trait Answer: Debug {
+    /// Counts what it tells of.
+    fn tell(&self, _world: &World) {}
+
+    /// For the trace.
+    fn sketch(&self) -> String {
+        short(&format!("{self:?}"))
+    }
+}
+
+macro_rules! plain {
+    ($($ty:ty),+ $(,)?) => { $(impl Answer for $ty {})+ };
+}
+
+plain! {
+    (), bool, u64, Timestamp, Glance, Vec<String>, Payload, Option<Payload>, Attributes, Option<BreakerRecord>,
+    Vec<BreakerRecord>, Vec<DeadLetter>, DecisionOutcome, Fired, Vec<OutboxRecord>, Relayed,
+    Vec<RollupRecord>, Vec<RunRecord>, Vec<ScheduleOutcome>, Option<ScheduleRecord>,
+    Vec<ScheduleRecord>, Vec<StartOutcome>, Vec<StepLogRecord>, StoreCounts, Vec<TaskRecord>,
+    Vec<TerminateOutcome>, Option<UpdateRecord>, Vec<WorkerInfo>, Option<WorkerStatus>,
+    Vec<SendOutcome>, Vec<bool>,
+}
+
+impl Answer for Option<RunRecord> {
+    fn sketch(&self) -> String {
+        self.as_ref().map_or_else(
+            || "none".to_owned(),
+            |run| {
+                format!(
+                    "{} at {} iteration {}",
+                    run.status, run.sequence, run.iteration
+                )
+            },
+        )
+    }
+}
+
+impl Answer for Option<History> {
+    fn sketch(&self) -> String {
+        self.as_ref().map_or_else(
+            || "none".to_owned(),
+            |history| format!("{} events", history.events.len()),
+        )
+    }
+}
+
+impl Answer for Vec<ClaimedTurn> {
+    fn tell(&self, world: &World) {
+        world.count(Happening::TurnClaimed, self.len());
+    }
+
+    fn sketch(&self) -> String {
+        list(self, sketch_turn)
+    }
+}
+
+impl Answer for Vec<Option<ClaimedTurn>> {
+    fn sketch(&self) -> String {
+        list(self, |turn| {
+            turn.as_ref().map_or_else(|| "none".to_owned(), sketch_turn)
+        })
+    }
+}
+
+fn sketch_turn(turn: &ClaimedTurn) -> String {
+    let facts: Vec<&str> = turn
+        .facts
+        .iter()
+        .map(|fact| fact.event.event_type())
+        .collect();
+    let run = &turn.run;
+    format!(
+        "run {} at {} facts {}",
+        run.id,
+        run.sequence,
+        facts.join(" ")
+    )
+}
+
+impl Answer for Vec<ClaimedTask> {
+    fn tell(&self, world: &World) {
+        world.count(Happening::TaskClaimed, self.len());
+    }
+
+    fn sketch(&self) -> String {
+        list(self, |task| {
+            format!(
+                "{}/{} attempt {}",
+                task.lease.run_id, task.activity_id, task.lease.attempt
+            )
+        })
+    }
+}
+
+impl Answer for Vec<FinishOutcome> {
+    fn tell(&self, world: &World) {
+        let lost = self
+            .iter()
+            .filter(|outcome| **outcome == FinishOutcome::LeaseLost);
+        world.count(Happening::LeaseLost, lost.count());
+    }
+}
+
+impl Answer for Vec<LeaseState> {
+    fn tell(&self, world: &World) {
+        let lost = self.iter().filter(|state| **state == LeaseState::Lost);
+        world.count(Happening::LeaseLost, lost.count());
+    }
+}
+
+impl Answer for Vec<ReapedTask> {
+    fn tell(&self, world: &World) {
+        world.count(Happening::LeaseReaped, self.len());
+    }
+}
+
+impl Answer for Vec<TurnOutcome> {
+    fn tell(&self, world: &World) {
+        for outcome in self {
+            match outcome {
+                TurnOutcome::Committed(committed) => {
+                    world.count(Happening::TurnRepeated, usize::from(committed.repeated));
+                    let handed = committed.tasks.iter();
+                    let handed =
+                        handed.filter(|task| matches!(task.place, TaskPlace::Leased { .. }));
+                    world.count(Happening::TaskHandedOver, handed.count());
+                }
+                TurnOutcome::Rejected(Rejection::LeaseLost { .. }) => {
+                    world.count(Happening::LeaseLost, 1);
+                }
+                TurnOutcome::Rejected(Rejection::UnseenFacts { .. }) => {
+                    world.count(Happening::UnseenFacts, 1);
+                }
+                TurnOutcome::Rejected(_) => world.count(Happening::Conflict, 1),
+            }
+        }
+    }
+
+    fn sketch(&self) -> String {
+        list(self, |outcome| match outcome {
+            TurnOutcome::Committed(committed) => format!(
+                "committed at {} arrivals {}{}",
+                committed.sequence,
+                committed.arrivals,
+                if committed.repeated {
+                    " (repeated)"
+                } else {
+                    ""
+                }
+            ),
+            TurnOutcome::Rejected(rejection) => format!("refused: {rejection}"),
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! What goes into a store call: how it is dated, and how the trace shows it.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use durable_core::{Payload, Timestamp};
+use everruns_durable::persistence::model::{
+    BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
+    FireDue, LeaseExtension, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages, RunFilter,
+    ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskFilter, TaskRelease,
+    TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+};
+use uuid::Uuid;
+
+use super::trace::short;
+
+/// An argument of a store call.
+pub(super) trait Argument: Debug + Sized {
+    /// The same with the true time in it, where it names one.
+    fn at(self, _now: Timestamp) -> Self {
+        self
+    }
+
+    /// For the trace.
+    fn sketch(&self) -> String {
+        short(&format!("{self:?}"))
+    }
+}
+
+impl Argument for Option<Timestamp> {
+    fn at(self, now: Timestamp) -> Self {
+        Some(now)
+    }
+
+    fn sketch(&self) -> String {
+        String::new()
+    }
+}
+
+macro_rules! dated {
+    ($($ty:ty: $sketch:expr),+ $(,)?) => {
+        $(impl Argument for $ty {
+            fn at(mut self, now: Timestamp) -> Self {
+                self.now = Some(now);
+                self
+            }
+
+            fn sketch(&self) -> String {
+                let sketch: fn(&Self) -> String = $sketch;
+                sketch(self)
+            }
+        })+
+    };
+}
+
+dated! {
+    ClaimTurns: |claim| format!("max {}", claim.max),
+    ClaimTasks: |claim| format!("max {} shard {}", claim.max, claim.first_shard),
+    FireDue: |_| String::new(),
+    ReapLeases: |_| String::new(),
+    RelayMessages: |_| String::new(),
+    ClaimOutbox: |_| String::new(),
+    PurgeRuns: |_| String::new(),
+}
+
+macro_rules! plain {
+    ($($ty:ty),+ $(,)?) => { $(impl Argument for $ty {})+ };
+}
+
+plain! {
+    Uuid, &[Uuid], i64, usize, &str, Duration, Timestamp, Payload, Page, Vec<BlockRun>,
+    Vec<LeaseExtension>, Vec<TaskRelease>, Vec<SendSignal>, Vec<SendUpdate>,
+    Vec<TerminateRun>, ScheduleRecord, Vec<ScheduleFire>, WorkerStatus, WorkerFilter, DlqFilter,
+    DeadLetterDecision, BreakerRecord, Vec<OutboxReport>, RunFilter, TaskFilter,
+}
+
+impl Argument for WorkerInfo {
+    fn sketch(&self) -> String {
+        self.id.clone()
+    }
+}
+
+impl Argument for WorkerBeat {
+    fn sketch(&self) -> String {
+        format!("load {}", self.current_load)
+    }
+}
+
+impl Argument for Vec<StartRun> {
+    fn sketch(&self) -> String {
+        list(self, |start| {
+            let key = start.idempotency_key.as_deref().unwrap_or_default();
+            format!("{} key {key}", start.run_id)
+        })
+    }
+}
+
+impl Argument for Vec<TaskResult> {
+    fn sketch(&self) -> String {
+        list(self, |result| {
+            let lease = &result.lease;
+            format!(
+                "{}/{} attempt {}: {:?}",
+                lease.run_id, lease.task_id, lease.attempt, result.outcome
+            )
+        })
+    }
+}
+
+impl Argument for Vec<TurnCommit> {
+    fn sketch(&self) -> String {
+        list(self, |turn| {
+            let events: Vec<&str> = turn.events.iter().map(|event| event.event_type()).collect();
+            let tasks: Vec<String> = turn
+                .tasks
+                .iter()
+                .map(|task| format!("{}{}", task.activity_id, if task.lease { "*" } else { "" }))
+                .collect();
+            format!(
+                "run {} turn {} after {} facts to {}: {} tasks {}",
+                turn.run_id,
+                turn.turn_id,
+                turn.expected_sequence,
+                turn.facts_through,
+                events.join(" "),
+                tasks.join(" ")
+            )
+        })
+    }
+}
+
+/// Items, each by its own sketch.
+pub(super) fn list<T>(items: &[T], sketch: impl Fn(&T) -> String) -> String {
+    let items: Vec<String> = items.iter().map(|item| short(&sketch(item))).collect();
+    format!("[{}]", items.join(", "))
+}

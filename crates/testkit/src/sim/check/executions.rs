@@ -1,0 +1,71 @@
+//! Activities run no more often than they must.
+
+use std::collections::BTreeMap;
+
+use durable_core::WorkflowEvent;
+use everruns_durable::persistence::model::RunDump;
+
+use super::Scene;
+
+pub(super) fn check(scene: &Scene<'_>) {
+    for execution in &scene.executions {
+        if execution.attempt > execution.max_attempts {
+            scene.world.violated(format!(
+                "attempt {} of {} (run {}), {} are allowed",
+                execution.attempt, execution.activity_id, execution.run_id, execution.max_attempts
+            ));
+        }
+    }
+    for run in &scene.dump.runs {
+        for (activity_id, attempts) in ended(run) {
+            let executions = scene
+                .executions
+                .iter()
+                .filter(|execution| execution.run_id == run.run.id)
+                .filter(|execution| execution.activity_id == activity_id)
+                .count();
+            if executions < attempts {
+                scene.violated(
+                    run,
+                    format!("{activity_id}: {attempts} attempts, only {executions} executions"),
+                );
+            }
+            // Where no lease can be lost, every execution is an attempt.
+            if scene.world.climate.is_steady() && executions > attempts {
+                scene.violated(
+                    run,
+                    format!("{activity_id}: {attempts} attempts and {executions} executions"),
+                );
+            }
+        }
+    }
+}
+
+/// Activities all of whose instances (one an iteration) have ended by an answer, with their attempts together.
+fn ended(run: &RunDump) -> BTreeMap<&str, usize> {
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut attempts: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in &run.events {
+        match &event.event {
+            WorkflowEvent::ActivityScheduled { activity_id, .. } => {
+                *open.entry(activity_id).or_default() += 1;
+            }
+            WorkflowEvent::ActivityStarted { activity_id, .. } => {
+                *attempts.entry(activity_id).or_default() += 1;
+            }
+            WorkflowEvent::ActivityCompleted { activity_id, .. }
+            | WorkflowEvent::ActivityFailed {
+                activity_id,
+                will_retry: false,
+                ..
+            } => {
+                if let Some(open) = open.get_mut(activity_id.as_str()) {
+                    *open = open.saturating_sub(1);
+                }
+            }
+            _ => {}
+        }
+    }
+    attempts.retain(|activity_id, _| open.get(activity_id) == Some(&0));
+    attempts
+}

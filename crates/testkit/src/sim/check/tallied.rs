@@ -1,0 +1,74 @@
+//! Counts what the histories show to have happened.
+
+use durable_core::{WorkflowEvent, error_types};
+use everruns_durable::persistence::model::WorkflowStatus;
+
+use super::Scene;
+use crate::sim::tally::Happening;
+
+pub(super) fn count(scene: &Scene<'_>) {
+    let world = scene.world;
+    world.count(Happening::DeadLetter, scene.dump.dead_letters.len());
+    for run in &scene.dump.runs {
+        let terminated = run
+            .run
+            .error
+            .as_ref()
+            .is_some_and(|error| error.error_type == error_types::WORKFLOW_TERMINATED);
+        match run.run.status {
+            WorkflowStatus::Completed => world.count(Happening::RunCompleted, 1),
+            WorkflowStatus::Cancelled => world.count(Happening::RunCancelled, 1),
+            WorkflowStatus::Failed if terminated => world.count(Happening::RunTerminated, 1),
+            _ => world.count(Happening::RunFailed, 1),
+        }
+        for event in &run.events {
+            if let Some(what) = happening(&event.event) {
+                world.count(what, 1);
+            }
+        }
+        for carried in carried(&run.events) {
+            world.count(Happening::SignalCarried, carried);
+        }
+    }
+}
+
+/// How many signals each continuation carried over: they stand directly behind its start.
+fn carried(events: &[everruns_durable::persistence::model::HistoryEvent]) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for (place, event) in events.iter().enumerate() {
+        if matches!(event.event, WorkflowEvent::WorkflowContinuedAsNew { .. }) {
+            let next_turn = events.get(place + 1).map(|first| first.created_at);
+            let signals = events[place + 1..]
+                .iter()
+                .take_while(|later| Some(later.created_at) == next_turn)
+                .filter(|later| matches!(later.event, WorkflowEvent::SignalReceived { .. }));
+            counts.push(signals.count());
+        }
+    }
+    counts
+}
+
+fn happening(event: &WorkflowEvent) -> Option<Happening> {
+    use WorkflowEvent as E;
+    Some(match event {
+        E::ActivityCompleted { .. } => Happening::ActivityCompleted,
+        E::ActivityFailed {
+            will_retry: false, ..
+        } => Happening::ActivityFailed,
+        E::ActivityTimedOut { .. } => Happening::ActivityTimedOut,
+        E::ActivityFailed { error, .. }
+            if error.error_type == error_types::START_TO_CLOSE_TIMEOUT =>
+        {
+            Happening::ActivityTimedOut
+        }
+        E::ActivityCancelled { .. } => Happening::ActivityCancelled,
+        E::TimerFired { .. } => Happening::TimerFired,
+        E::TimerCancelled { .. } => Happening::TimerCancelled,
+        E::SignalReceived { unread: true, .. } => Happening::SignalUnread,
+        E::ChildWorkflowStarted { .. } => Happening::ChildStarted,
+        E::ChildWorkflowCompleted { .. } => Happening::ChildCompleted,
+        E::ChildWorkflowFailed { .. } => Happening::ChildFailed,
+        E::WorkflowContinuedAsNew { .. } => Happening::ContinuedAsNew,
+        _ => return None,
+    })
+}

@@ -1,0 +1,290 @@
+//! One seed: who is there, what they do, and how it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use everruns_durable::Client;
+use everruns_durable::persistence::model::{Dump, RunDump, RunFilter, WorkflowStatus};
+use everruns_durable::persistence::{StoreError, WorkflowEventStore};
+use everruns_durable::runtime::{Life, Runtime};
+use futures_util::future::join_all;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::check;
+use super::client::{Caller, Interference, Plan, Told};
+use super::clock::SimClock;
+use super::node::{Machine, Nodes, disturb};
+use super::program::Generator;
+use super::store::{Ground, SimStore};
+use super::weather::Climate;
+use super::world::World;
+use crate::differential::Random;
+
+/// Runs that have not ended this long after the last fault are stuck.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How long activities of ended runs get to hear of it, before it is looked whether they did.
+const AFTERMATH: Duration = Duration::from_secs(4);
+
+/// A seed in progress.
+pub(super) struct Scenario {
+    world: Arc<World>,
+    ground: Ground,
+    random: Random,
+    machines: usize,
+    slots: usize,
+}
+
+impl Scenario {
+    /// To be called within the seed's runtime.
+    pub(super) fn new(seed: u64, ground: Ground, trace: bool) -> Self {
+        // Neighbouring seeds shall have nothing in common.
+        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
+        let climate = Climate::of(&mut random);
+        let world = Arc::new(World::new(climate, trace));
+        let machines = 1 + random.index(3);
+        let slots = random.pick(&[1, 1, 2, 3, 6]);
+        world.note("world", || {
+            format!("seed {seed}, {climate:?}, {machines} nodes, {slots} slots each")
+        });
+        Self {
+            world,
+            ground,
+            random,
+            machines,
+            slots,
+        }
+    }
+
+    /// Runs it to its end and checks what is left.
+    pub(super) async fn play(mut self) -> Arc<World> {
+        let nodes = Arc::new(Nodes::default());
+        let mut tasks = self.start_machines(&nodes);
+        let plans = self.plans();
+        let mut callers = Vec::new();
+        for (number, plan) in plans.into_iter().enumerate() {
+            let caller = self.caller(number, &nodes);
+            callers.push(tokio::spawn(caller.carry_out(plan)));
+        }
+        let told = self.outlast(callers).await;
+        for task in tasks.drain(..) {
+            task.abort();
+        }
+        if let Some(told) = told {
+            self.check(&told).await;
+        }
+        self.world
+    }
+
+    fn start_machines(&mut self, nodes: &Arc<Nodes>) -> Vec<JoinHandle<()>> {
+        let always_replay = self.random.one_in(4);
+        let clocks_jump = self.random.one_in(2);
+        let mut tasks = Vec::new();
+        for index in 0..self.machines {
+            let skew = if clocks_jump {
+                i64::try_from(self.random.below(6000)).unwrap_or(0) - 3000
+            } else {
+                0
+            };
+            let clock = Arc::new(SimClock::new(Arc::clone(&self.world), skew));
+            if clocks_jump {
+                let jumps = disturb(
+                    Arc::clone(&clock),
+                    Arc::clone(&self.world),
+                    self.random.fork(),
+                );
+                tasks.push(tokio::spawn(jumps));
+            }
+            let machine = Machine {
+                index,
+                world: Arc::clone(&self.world),
+                ground: self.ground.clone(),
+                clock,
+                nodes: Arc::clone(nodes),
+                random: self.random.fork(),
+                always_replay,
+                slots: self.slots,
+            };
+            tasks.push(tokio::spawn(machine.run()));
+        }
+        tasks
+    }
+
+    fn plans(&mut self) -> Vec<Plan> {
+        let runs = 2 + self.random.index(5);
+        let steady = self.world.climate.is_steady();
+        (0..runs)
+            .map(|number| {
+                let program = Generator::new(&mut self.random, steady).program();
+                let noisy = self.random.one_in(3);
+                Plan {
+                    key: format!("run-{number}"),
+                    program,
+                    interference: Interference::of(&mut self.random),
+                    noise: if noisy { 1 + self.random.below(2) } else { 0 },
+                }
+            })
+            .collect()
+    }
+
+    fn caller(&mut self, number: usize, nodes: &Arc<Nodes>) -> Caller {
+        let who = format!("c{number}");
+        let clock = Arc::new(SimClock::new(Arc::clone(&self.world), 0));
+        let runtime = Runtime::seeded(self.random.bits(), clock, Life::new());
+        let store = SimStore::new(
+            self.ground.clone(),
+            Arc::clone(&self.world),
+            who.clone(),
+            self.random.bits(),
+        );
+        Caller {
+            world: Arc::clone(&self.world),
+            nodes: Arc::clone(nodes),
+            own: Client::on_runtime(Arc::new(store), runtime.clone()),
+            runtime,
+            random: self.random.fork(),
+            who,
+        }
+    }
+
+    /// Through the storm and until every run has ended. None: it never comes to that.
+    async fn outlast(&mut self, callers: Vec<JoinHandle<Told>>) -> Option<Vec<Told>> {
+        let storm = Duration::from_millis(3000 + self.random.below(9000));
+        let mut callers = Box::pin(join_all(callers));
+        let early = timeout(storm, &mut callers).await.ok();
+        self.world.calm_down();
+        let told = match early {
+            Some(told) => told,
+            None => match timeout(PATIENCE, &mut callers).await {
+                Ok(told) => told,
+                Err(_) => {
+                    self.report_stuck().await;
+                    return None;
+                }
+            },
+        };
+        let Ok(told) = told.into_iter().collect::<Result<Vec<Told>, _>>() else {
+            self.world.violated("a client panicked");
+            return None;
+        };
+        if timeout(PATIENCE, self.all_settled()).await.is_err() {
+            self.report_stuck().await;
+            return None;
+        }
+        sleep(AFTERMATH).await;
+        Some(told)
+    }
+
+    /// Children may outlive those who started them, and messages their senders.
+    async fn all_settled(&self) {
+        let open = RunFilter {
+            statuses: vec![WorkflowStatus::Pending, WorkflowStatus::Running],
+            ..RunFilter::default()
+        };
+        loop {
+            let store = &self.ground.store;
+            let settled = async {
+                let open = store.count_runs(open.clone()).await?;
+                let counts = store.counts().await?;
+                Ok::<bool, StoreError>(open == 0 && counts.messages == 0)
+            };
+            match self.direct(settled).await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => self
+                    .world
+                    .violated(format!("the store cannot be read: {error}")),
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Asks the store itself, past all faults.
+    async fn direct<T>(&self, call: impl Future<Output = T>) -> T {
+        if self.ground.has_threads {
+            super::block_on::block_on(call)
+        } else {
+            call.await
+        }
+    }
+
+    async fn dump(&self) -> Option<Dump> {
+        let store: &dyn WorkflowEventStore = &*self.ground.store;
+        match self.direct(store.dump()).await {
+            Ok(dump) => Some(dump),
+            Err(error) => {
+                self.world
+                    .violated(format!("the store cannot be read: {error}"));
+                None
+            }
+        }
+    }
+
+    async fn report_stuck(&self) {
+        let Some(dump) = self.dump().await else {
+            return;
+        };
+        for run in dump.runs.iter().filter(|run| !run.run.status.is_terminal()) {
+            self.world.violated(format!("stuck: {}", waits_for(run)));
+        }
+        let messages: usize = dump.runs.iter().map(|run| run.messages.len()).sum();
+        if messages > 0 {
+            self.world
+                .violated(format!("stuck: {messages} messages are not delivered"));
+        }
+    }
+
+    async fn check(&self, told: &[Told]) {
+        let Some(dump) = self.dump().await else {
+            return;
+        };
+        let scene = check::Scene {
+            world: &self.world,
+            dump: &dump,
+            told,
+            executions: self.world.ledger.all(),
+        };
+        check::all(&scene);
+    }
+}
+
+/// Where a run stands and what it waits for.
+fn waits_for(dump: &RunDump) -> String {
+    let run = &dump.run;
+    let tasks: Vec<String> = dump
+        .tasks
+        .iter()
+        .map(|task| {
+            format!(
+                "{} {} attempt {} deliveries {}",
+                task.activity_id,
+                task.status.as_str(),
+                task.attempt,
+                task.deliveries
+            )
+        })
+        .collect();
+    let timers: Vec<&str> = dump
+        .timers
+        .iter()
+        .map(|timer| timer.timer_id.as_str())
+        .collect();
+    let last: Vec<&str> = dump
+        .events
+        .iter()
+        .rev()
+        .take(4)
+        .map(|event| event.event.event_type())
+        .collect();
+    format!(
+        "run {} is {} at {} (iteration {}), arrivals {} consumed {}, ready {}, blocked {:?}, tasks {tasks:?}, timers {timers:?}, last events {last:?}",
+        run.id,
+        run.status,
+        run.sequence,
+        run.iteration,
+        run.arrivals,
+        run.consumed,
+        run.ready_at.is_some(),
+        run.blocked,
+    )
+}

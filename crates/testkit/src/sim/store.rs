@@ -1,0 +1,256 @@
+//! The store as one actor reaches it: slow, failing, repeating, and told the true time.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use durable_core::{Payload, Timestamp};
+use everruns_durable::persistence::model::{
+    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
+    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
+    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
+    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
+    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
+    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus,
+};
+use everruns_durable::persistence::{
+    Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
+};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::answer::Answer;
+use super::argument::Argument;
+use super::block_on::block_on;
+use super::tally::Happening;
+use super::weather::{Climate, Fate, FateKind};
+use super::world::World;
+use crate::differential::Random;
+
+/// The store under all actors.
+#[derive(Clone)]
+pub(super) struct Ground {
+    pub(super) store: Arc<dyn WorkflowEventStore>,
+    /// Whether it works on threads of its own, so that calls have to be waited for outside of virtual time.
+    pub(super) has_threads: bool,
+}
+
+/// One actor's way to the store.
+pub(super) struct SimStore {
+    ground: Ground,
+    world: Arc<World>,
+    who: String,
+    dice: Mutex<Random>,
+    pace: Mutex<Pace>,
+}
+
+/// Calls at one instant: more than anybody has reason for is a loop that never waits.
+#[derive(Default)]
+struct Pace {
+    at_ms: u64,
+    calls: u32,
+}
+
+/// More calls of one actor within a millisecond of virtual time are a busy loop.
+const CALLS_AT_ONCE_MAX: u32 = 500;
+
+impl SimStore {
+    pub(super) fn new(ground: Ground, world: Arc<World>, who: String, seed: u64) -> Self {
+        Self {
+            ground,
+            world,
+            who,
+            dice: Mutex::new(Random::new(seed)),
+            pace: Mutex::default(),
+        }
+    }
+
+    fn fate(&self, method: &'static str) -> Fate {
+        let climate = if self.world.is_calm() {
+            Climate::Calm
+        } else {
+            self.world.climate
+        };
+        let fate = climate.rates().fate(&mut self.dice.lock());
+        let world = &self.world;
+        world.count(Happening::StoreCall, 1);
+        let delayed = !(fate.before + fate.after).is_zero();
+        world.count(Happening::Delayed, usize::from(delayed));
+        let kind = match fate.kind {
+            FateKind::Works => return fate,
+            FateKind::FailsBefore => Happening::FailedBefore,
+            FateKind::FailsAfter => Happening::FailedAfter,
+            FateKind::HappensTwice => Happening::Repeated,
+            FateKind::StallsBefore => Happening::StalledBefore,
+            FateKind::StallsAfter => Happening::StalledAfter,
+        };
+        world.count(kind, 1);
+        world.note(&self.who, || format!("{method}: {}", kind.text()));
+        fate
+    }
+
+    /// Lets time pass, and ends loops that do not.
+    async fn pause(&self, method: &'static str, pause: Duration) {
+        let at_ms = self.world.millis();
+        let busy = {
+            let mut pace = self.pace.lock();
+            if pace.at_ms != at_ms {
+                *pace = Pace { at_ms, calls: 0 };
+            }
+            pace.calls += 1;
+            pace.calls == CALLS_AT_ONCE_MAX
+        };
+        if busy {
+            let who = &self.who;
+            self.world
+                .violated(format!("{who} calls {method} in a loop that never waits"));
+            sleep(Duration::from_secs(1)).await;
+        }
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+    }
+
+    async fn reach<T>(&self, call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        if self.ground.has_threads {
+            block_on(call)
+        } else {
+            call.await
+        }
+    }
+
+    fn tell<T: Answer>(&self, method: &'static str, asked: &str, answer: &StoreResult<T>) {
+        if let Ok(answer) = answer {
+            answer.tell(&self.world);
+        }
+        self.world.note(&self.who, || {
+            let answered = match answer {
+                Ok(answer) => answer.sketch(),
+                Err(error) => format!("ERROR {error}"),
+            };
+            format!("{method}({asked}) -> {answered}")
+        });
+    }
+}
+
+fn lost(method: &'static str) -> StoreError {
+    StoreError::Unavailable {
+        message: format!("{method}: the connection was lost on purpose"),
+        source: None,
+    }
+}
+
+macro_rules! unreliable {
+    ($trait:ident { $(fn $method:ident($($arg:ident: $ty:ty),*) -> $out:ty;)+ } $($rest:tt)*) => {
+        #[allow(clippy::clone_on_copy, reason = "one rule for every method")]
+        #[async_trait]
+        impl $trait for SimStore {
+            $(
+                async fn $method(&self, $($arg: $ty),*) -> StoreResult<$out> {
+                    let method = stringify!($method);
+                    let fate = self.fate(method);
+                    self.pause(method, fate.before).await;
+                    if fate.kind == FateKind::FailsBefore {
+                        return Err(lost(method));
+                    }
+                    let asked = if self.world.trace.is_on() {
+                        let asked: Vec<String> = vec![$(Argument::sketch(&$arg)),*];
+                        asked.join(" ").trim().to_owned()
+                    } else {
+                        String::new()
+                    };
+                    if fate.kind == FateKind::HappensTwice {
+                        let now = self.world.now();
+                        let _ = now;
+                        let store = &self.ground.store;
+                        let first = self.reach(store.$method($($arg.clone().at(now)),*)).await;
+                        self.tell(method, &asked, &first);
+                        self.pause(method, fate.after).await;
+                    }
+                    let now = self.world.now();
+                    // Not every method is told the time.
+                    let _ = now;
+                    let answer = self.reach(self.ground.store.$method($($arg.at(now)),*)).await;
+                    self.tell(method, &asked, &answer);
+                    self.pause(method, fate.after).await;
+                    if fate.kind == FateKind::FailsAfter {
+                        return Err(lost(method));
+                    }
+                    answer
+                }
+            )+
+            $($rest)*
+        }
+    };
+}
+
+unreliable! { WorkerPort {
+    fn claim_turns(claim: ClaimTurns) -> Vec<ClaimedTurn>;
+    fn load_turns(run_ids: &[Uuid]) -> Vec<Option<ClaimedTurn>>;
+    fn load_history(run_id: Uuid, after: i64) -> Option<History>;
+    fn commit_turns(turns: Vec<TurnCommit>, now: Option<Timestamp>) -> Vec<TurnOutcome>;
+    fn block_runs(blocks: Vec<BlockRun>, now: Option<Timestamp>) -> Vec<bool>;
+    fn renew_runs(worker_id: &str, run_ids: &[Uuid], lease: Duration, now: Option<Timestamp>) -> Vec<bool>;
+    fn release_runs(worker_id: &str, run_ids: &[Uuid]) -> ();
+    fn claim_tasks(claim: ClaimTasks) -> Vec<ClaimedTask>;
+    fn finish_tasks(results: Vec<TaskResult>, now: Option<Timestamp>) -> Vec<FinishOutcome>;
+    fn extend_leases(extensions: Vec<LeaseExtension>, now: Option<Timestamp>) -> Vec<LeaseState>;
+    fn release_tasks(releases: Vec<TaskRelease>, now: Option<Timestamp>) -> Vec<bool>;
+}}
+
+unreliable! { WorkflowEventStore {
+    fn start_runs(starts: Vec<StartRun>, now: Option<Timestamp>) -> Vec<StartOutcome>;
+    fn send_signals(signals: Vec<SendSignal>, now: Option<Timestamp>) -> Vec<SendOutcome>;
+    fn send_updates(updates: Vec<SendUpdate>, now: Option<Timestamp>) -> Vec<SendOutcome>;
+    fn get_update(run_id: Uuid, update_id: &str) -> Option<UpdateRecord>;
+    fn terminate_runs(runs: Vec<TerminateRun>, now: Option<Timestamp>) -> Vec<TerminateOutcome>;
+    fn fire_due(due: FireDue) -> Fired;
+    fn reap_leases(reap: ReapLeases) -> Vec<ReapedTask>;
+    fn relay_messages(relay: RelayMessages) -> Relayed;
+    fn put_schedule(schedule: ScheduleRecord) -> ();
+    fn get_schedule(id: &str) -> Option<ScheduleRecord>;
+    fn list_schedules(page: Page) -> Vec<ScheduleRecord>;
+    fn delete_schedule(id: &str) -> bool;
+    fn due_schedules(max: usize, now: Option<Timestamp>) -> Vec<ScheduleRecord>;
+    fn fire_schedules(fires: Vec<ScheduleFire>, now: Option<Timestamp>) -> Vec<ScheduleOutcome>;
+    fn register_worker(worker: WorkerInfo, now: Option<Timestamp>) -> ();
+    fn worker_heartbeat(beat: WorkerBeat, now: Option<Timestamp>) -> Option<WorkerStatus>;
+    fn list_workers(filter: WorkerFilter) -> Vec<WorkerInfo>;
+    fn set_worker_status(worker_id: &str, status: WorkerStatus) -> bool;
+    fn deregister_worker(worker_id: &str) -> bool;
+    fn stop_silent_workers(silent_since: Timestamp) -> Vec<String>;
+    fn list_dlq(filter: DlqFilter, page: Page) -> Vec<DeadLetter>;
+    fn decide_dead_letter(run_id: Uuid, id: Uuid, decision: DeadLetterDecision, now: Option<Timestamp>) -> DecisionOutcome;
+    fn purge_dlq(filter: DlqFilter, max: usize) -> u64;
+    fn get_breaker(key: &str) -> Option<BreakerRecord>;
+    fn save_breaker(breaker: BreakerRecord, now: Option<Timestamp>) -> bool;
+    fn list_breakers() -> Vec<BreakerRecord>;
+    fn reset_breaker(key: &str) -> bool;
+    fn get_once(key: &str) -> Option<Payload>;
+    fn put_once(key: &str, result: Payload, now: Option<Timestamp>) -> Payload;
+    fn claim_outbox(claim: ClaimOutbox) -> Vec<OutboxRecord>;
+    fn finish_outbox(reports: Vec<OutboxReport>, now: Option<Timestamp>) -> Vec<bool>;
+    fn get_run(run_id: Uuid) -> Option<RunRecord>;
+    fn list_runs(filter: RunFilter, page: Page) -> Vec<RunRecord>;
+    fn count_runs(filter: RunFilter) -> u64;
+    fn get_attributes(run_id: Uuid) -> Attributes;
+    fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
+    fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord>;
+    fn clock(now: Option<Timestamp>) -> Timestamp;
+    fn glance(now: Option<Timestamp>) -> Glance;
+    fn counts() -> StoreCounts;
+    fn rollups(from: Timestamp) -> Vec<RollupRecord>;
+    fn purge_runs(purge: PurgeRuns) -> u64;
+}
+    fn shards(&self) -> Shards {
+        self.ground.store.shards()
+    }
+
+    async fn dump(&self) -> StoreResult<Dump> {
+        self.reach(self.ground.store.dump()).await
+    }
+}

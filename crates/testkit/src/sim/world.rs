@@ -1,0 +1,117 @@
+//! What all actors of one seed share: virtual time, the weather, the trace and the tally.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use durable_core::Timestamp;
+use jiff::SignedDuration;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::ledger::Ledger;
+use super::tally::{Happening, Tally};
+use super::trace::Trace;
+use super::weather::Climate;
+
+/// Virtual time begins here, in seconds of the Unix epoch.
+const BEGINNING: i64 = 1_800_000_000;
+
+/// The world of one seed.
+pub(super) struct World {
+    pub(super) climate: Climate,
+    pub(super) trace: Trace,
+    pub(super) ledger: Ledger,
+    began: Instant,
+    /// From here on nothing goes wrong any more.
+    calm: AtomicBool,
+    calm_since_ms: AtomicU64,
+    tally: Mutex<Tally>,
+    violations: Mutex<Vec<String>>,
+}
+
+impl World {
+    /// To be called within the seed's runtime.
+    pub(super) fn new(climate: Climate, trace: bool) -> Self {
+        Self {
+            climate,
+            trace: Trace::new(trace),
+            ledger: Ledger::default(),
+            began: Instant::now(),
+            calm: AtomicBool::new(false),
+            calm_since_ms: AtomicU64::new(0),
+            tally: Mutex::default(),
+            violations: Mutex::default(),
+        }
+    }
+
+    /// The true time: the store's.
+    pub(super) fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.began.elapsed()).unwrap_or(SignedDuration::MAX);
+        beginning() + elapsed
+    }
+
+    /// Milliseconds since the world began.
+    pub(super) fn millis(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The storm is over.
+    pub(super) fn calm_down(&self) {
+        self.calm_since_ms.store(self.millis(), Ordering::SeqCst);
+        self.calm.store(true, Ordering::SeqCst);
+        self.note("world", || "from here on nothing goes wrong".to_owned());
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::SeqCst)
+    }
+
+    /// Since when nothing goes wrong; in a calm climate that is from the beginning.
+    pub(super) fn calm_since_ms(&self) -> u64 {
+        match self.climate {
+            Climate::Calm => 0,
+            _ => self.calm_since_ms.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Writes a line of the trace.
+    pub(super) fn note(&self, who: &str, what: impl FnOnce() -> String) {
+        if self.trace.is_on() {
+            let millis = self.millis();
+            let line = format!(
+                "{:>4}.{:03} {who:<6} {}",
+                millis / 1000,
+                millis % 1000,
+                what()
+            );
+            self.trace.add(line);
+        }
+    }
+
+    pub(super) fn count(&self, what: Happening, times: usize) {
+        if times > 0 {
+            self.tally.lock().add(what, times);
+        }
+    }
+
+    /// Something is wrong.
+    pub(super) fn violated(&self, what: impl Into<String>) {
+        let what = what.into();
+        self.note("world", || format!("VIOLATION {what}"));
+        self.violations.lock().push(what);
+    }
+
+    pub(super) fn take_findings(&self) -> (Tally, Vec<String>) {
+        let tally = std::mem::take(&mut *self.tally.lock());
+        let violations = std::mem::take(&mut *self.violations.lock());
+        (tally, violations)
+    }
+}
+
+fn beginning() -> Timestamp {
+    Timestamp::from_second(BEGINNING).expect("a year in this century")
+}
+
+/// Milliseconds since the world began of an instant that the store wrote down.
+pub(super) fn millis_of(at: Timestamp) -> u64 {
+    u64::try_from(at.duration_since(beginning()).as_millis()).unwrap_or(0)
+}
