@@ -65,7 +65,7 @@ pub use durable_core as core;
 pub use engine::Engine;
 pub use error::{Error, Result};
 
-/// The guide's programs, compiled and run with the documentation tests.
+/// The guide's programs, compiled with the documentation tests.
 #[cfg(doctest)]
 mod guide {
     #[doc = include_str!("../../../docs/guide/activities-and-retries.md")]
@@ -74,6 +74,8 @@ mod guide {
     struct DeliveryGuarantees;
     #[doc = include_str!("../../../docs/guide/first-workflow.md")]
     struct FirstWorkflow;
+    #[doc = include_str!("../../../docs/guide/schedules.md")]
+    struct Schedules;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]
     struct Timeouts;
     #[doc = include_str!("../../../README.md")]
