@@ -27,7 +27,7 @@ async fn an_idle_engine_on_postgres_sends_at_most_one_query_a_second() -> anyhow
         .start()
         .await?;
     // Not to wait for something, but to leave out what is sent once at the start: connections, their settings, the first looks.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     observer.batch_execute("SELECT pg_stat_statements_reset(0, (SELECT oid FROM pg_database WHERE datname = current_database()))").await?;
     tokio::time::sleep(WINDOW).await;
     let rows = observer
