@@ -43,7 +43,11 @@ impl Chore for Registry {
             node.store.register_worker(node.worker_info(), None).await?;
             self.registered.store(true, Ordering::SeqCst);
         } else {
-            match node.store.worker_heartbeat(node.worker_beat(), None).await? {
+            match node
+                .store
+                .worker_heartbeat(node.worker_beat(), None)
+                .await?
+            {
                 Some(WorkerStatus::Draining | WorkerStatus::Stopped) => {
                     if node.pool.accepting_tasks() {
                         info!("this worker was asked to drain");
@@ -82,8 +86,10 @@ impl Registry {
         };
         let workers = node.store.list_workers(filter).await?;
         let fresh = node.settings.worker.heartbeat_interval * INTERVALS_FRESH;
-        node.pool.others_are(others(&workers, &node.worker_id, fresh));
-        self.rest.store(workers.len() as u64 / WORKERS_PER_REST, Ordering::SeqCst);
+        node.pool
+            .others_are(others(&workers, &node.worker_id, fresh));
+        self.rest
+            .store(workers.len() as u64 / WORKERS_PER_REST, Ordering::SeqCst);
         Ok(())
     }
 
@@ -113,9 +119,9 @@ fn others(workers: &[WorkerInfo], me: &str, fresh: Duration) -> BTreeMap<String,
     else {
         return others;
     };
-    let sharing = workers
-        .iter()
-        .filter(|worker| worker.id != me && worker.accepting_tasks && worker.last_heartbeat_at >= since);
+    let sharing = workers.iter().filter(|worker| {
+        worker.id != me && worker.accepting_tasks && worker.last_heartbeat_at >= since
+    });
     for activity_type in sharing.flat_map(|worker| &worker.activity_types) {
         *others.entry(activity_type.clone()).or_default() += 1;
     }

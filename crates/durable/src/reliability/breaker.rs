@@ -232,7 +232,9 @@ impl DistributedCircuitBreaker {
         let mut changed = false;
         for report in reports {
             let Kept { record, machine } = kept;
-            let marked = report.probe.is_some_and(|probe| probe.opened_at == record.opened_at);
+            let marked = report
+                .probe
+                .is_some_and(|probe| probe.opened_at == record.opened_at);
             match (machine.state(), report.ending) {
                 (CircuitState::Closed, Ending::Failed) => {
                     let failures = machine.failure_count(&self.config, now) + 1;

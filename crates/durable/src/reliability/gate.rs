@@ -125,7 +125,13 @@ impl Gate {
     }
 
     /// Nothing goes through blindly; parked, nothing is lost either.
-    fn park_unsure(&self, key: &str, error: &StoreError, places: &[usize], verdicts: &mut [Verdict]) {
+    fn park_unsure(
+        &self,
+        key: &str,
+        error: &StoreError,
+        places: &[usize],
+        verdicts: &mut [Verdict],
+    ) {
         debug!(%key, %error, "a breaker or limiter could not be asked, its tasks wait");
         let pause = self.runtime.jittered(UNSURE_PAUSE);
         for place in places {
@@ -133,7 +139,11 @@ impl Gate {
         }
     }
 
-    pub(super) fn breaker(&self, key: &str, config: &CircuitBreakerConfig) -> DistributedCircuitBreaker {
+    pub(super) fn breaker(
+        &self,
+        key: &str,
+        config: &CircuitBreakerConfig,
+    ) -> DistributedCircuitBreaker {
         let (store, runtime) = (Arc::clone(&self.store), self.runtime.clone());
         DistributedCircuitBreaker::new(store, runtime, key, config.clone())
     }

@@ -33,7 +33,10 @@ impl<M: Serialize + DeserializeOwned + Default> Kept<M> {
 
     /// Writes it back. False: somebody else wrote since it was read.
     pub(super) async fn save(self, store: &dyn WorkflowEventStore) -> StoreResult<bool> {
-        let Self { mut record, machine } = self;
+        let Self {
+            mut record,
+            machine,
+        } = self;
         record.data = Payload::from_value(&machine)?;
         store.save_breaker(record, None).await
     }

@@ -50,9 +50,7 @@ impl DistributedRateLimiter {
     pub async fn admit(&self, wanted: u32) -> StoreResult<Granted> {
         for _ in 0..CONFLICTS_MAX {
             let mut kept: Kept<RateLimiter> = Kept::read(&*self.store, &self.key).await?;
-            let answer = kept
-                .machine
-                .admit(&self.config, wanted, self.runtime.now());
+            let answer = kept.machine.admit(&self.config, wanted, self.runtime.now());
             // What grants nothing is not written: it would only let a clock that is behind pull the others back.
             if answer.granted == 0 || kept.save(&*self.store).await? {
                 return Ok(answer);

@@ -56,21 +56,29 @@ fn machine_memory(text: impl Fn(&str) -> Option<String>) -> Option<(u64, u64)> {
 fn cpu_pressure(text: impl Fn(&str) -> Option<String>) -> Option<f64> {
     let pressure = text("/proc/pressure/cpu")?;
     let some = pressure.lines().find(|line| line.starts_with("some"))?;
-    let average = some.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?;
+    let average = some
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("avg10="))?;
     average.parse().ok()
 }
 
 /// Runnable threads for each CPU, over the last minute.
 #[allow(clippy::cast_precision_loss, reason = "a number of CPUs")]
 fn cpu_load(text: impl Fn(&str) -> Option<String>) -> Option<f64> {
-    let load: f64 = text("/proc/loadavg")?.split_whitespace().next()?.parse().ok()?;
+    let load: f64 = text("/proc/loadavg")?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
     let cpus = std::thread::available_parallelism().ok()?.get();
     Some(100.0 * load / cpus as f64)
 }
 
 /// The number behind a name at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+    let line = text
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
@@ -90,7 +98,10 @@ mod tests {
         let container = files(&[
             ("/sys/fs/cgroup/memory.max", "1000\n"),
             ("/sys/fs/cgroup/memory.current", "900\n"),
-            ("/sys/fs/cgroup/memory.stat", "anon 500\ninactive_file 300\n"),
+            (
+                "/sys/fs/cgroup/memory.stat",
+                "anon 500\ninactive_file 300\n",
+            ),
         ]);
         assert_eq!(container_memory(container), Some((600, 1000)));
     }
@@ -100,7 +111,10 @@ mod tests {
         let machine = files(&[
             ("/sys/fs/cgroup/memory.max", "max\n"),
             ("/sys/fs/cgroup/memory.current", "900\n"),
-            ("/proc/meminfo", "MemTotal: 100 kB\nMemFree: 1 kB\nMemAvailable: 40 kB\n"),
+            (
+                "/proc/meminfo",
+                "MemTotal: 100 kB\nMemFree: 1 kB\nMemAvailable: 40 kB\n",
+            ),
         ]);
         assert_eq!(container_memory(machine), None);
         assert_eq!(machine_memory(machine), Some((60 * 1024, 100 * 1024)));
@@ -109,7 +123,10 @@ mod tests {
     #[test]
     fn cpu_pressure_is_the_ten_seconds_average() {
         let text = "some avg10=12.50 avg60=1.00 avg300=0.00 total=1\nfull avg10=99.00 avg60=0 avg300=0 total=0\n";
-        assert_eq!(cpu_pressure(files(&[("/proc/pressure/cpu", text)])), Some(12.5));
+        assert_eq!(
+            cpu_pressure(files(&[("/proc/pressure/cpu", text)])),
+            Some(12.5)
+        );
         assert_eq!(cpu_pressure(files(&[])), None);
     }
 }

@@ -87,7 +87,9 @@ impl BackpressureState {
     pub fn task_completed(&self) {
         let less = |load: usize| Some(load.saturating_sub(1));
         // Cannot fail: there is always a new value.
-        let _ = self.current_load.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let _ = self
+            .current_load
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Tasks that run, by [`BackpressureState::task_started`] and [`BackpressureState::task_completed`].
@@ -118,7 +120,10 @@ mod tests {
         assert!(!state.should_accept(), "nine of ten");
         state.task_completed();
         state.task_completed();
-        assert!(!state.should_accept(), "seven is not below the low watermark");
+        assert!(
+            !state.should_accept(),
+            "seven is not below the low watermark"
+        );
         state.task_completed();
         assert!(state.should_accept());
         state.task_started();

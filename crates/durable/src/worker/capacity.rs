@@ -92,7 +92,14 @@ impl Capacity {
 impl WorkerPool {
     /// How many tasks to claim now, at least one. The caller holds a slot already.
     pub(super) fn claim_size(&self) -> usize {
-        let others = self.capacity.others.lock().values().copied().max().unwrap_or(0);
+        let others = self
+            .capacity
+            .others
+            .lock()
+            .values()
+            .copied()
+            .max()
+            .unwrap_or(0);
         let batch = self.settings.claim_batch_size;
         let share = batch.div_ceil(others + 1).max(SHARE_MIN);
         let mut size = batch.min(share).min(self.slots.free() + 1);
@@ -179,10 +186,16 @@ impl fmt::Display for Pressure {
             Self::Draining => f.write_str("draining"),
             Self::Load { used, max } => write!(f, "load: {used} of {max} slots are in use"),
             Self::Memory { used, threshold } => {
-                write!(f, "memory: {used} bytes are in use, the threshold is {threshold}")
+                write!(
+                    f,
+                    "memory: {used} bytes are in use, the threshold is {threshold}"
+                )
             }
             Self::Cpu { percent, threshold } => {
-                write!(f, "cpu: the pressure is {percent:.0} %, the threshold is {threshold:.0} %")
+                write!(
+                    f,
+                    "cpu: the pressure is {percent:.0} %, the threshold is {threshold:.0} %"
+                )
             }
         }
     }

@@ -50,14 +50,22 @@ async fn an_open_breaker_parks_its_tasks_and_burns_no_attempts(arena: &Arena) {
         }),
         ..ActivityOptions::default()
     };
-    let run = engine.client().start::<Scripted>(Script::of([step("mended", options)])).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<Scripted>(Script::of([step("mended", options)]))
+        .await
+        .expect("starts");
     let parked = TaskFilter {
         run_id: Some(run.id()),
         status: Some(TaskStatus::Parked),
         ..TaskFilter::default()
     };
     loop {
-        let tasks = engine.store().list_tasks(parked.clone(), Page::default()).await.expect("lists");
+        let tasks = engine
+            .store()
+            .list_tasks(parked.clone(), Page::default())
+            .await
+            .expect("lists");
         if let Some(task) = tasks.first() {
             assert!(task.attempt < 5, "the last attempt is not burned");
             break;
@@ -66,12 +74,21 @@ async fn an_open_breaker_parks_its_tasks_and_burns_no_attempts(arena: &Arena) {
         assert!(!status.is_terminal(), "the run failed instead of waiting");
         breathe().await;
     }
-    let open = engine.store().get_breaker("activity:mended").await.expect("reads").expect("there");
+    let open = engine
+        .store()
+        .get_breaker("activity:mended")
+        .await
+        .expect("reads")
+        .expect("there");
     assert_ne!(open.state, CircuitState::Closed);
     effects.open_gate();
     assert_eq!(run.result().await.expect("completes"), json!(["mended"]));
     let closed = async || {
-        let breaker = engine.store().get_breaker("activity:mended").await.expect("reads");
+        let breaker = engine
+            .store()
+            .get_breaker("activity:mended")
+            .await
+            .expect("reads");
         breaker.expect("there").state == CircuitState::Closed
     };
     while !closed().await {
@@ -85,13 +102,21 @@ async fn a_limiter_holds_for_two_engines_together(arena: &Arena) {
     let one = arena.engine(&effects).start().await.expect("starts");
     let two = arena.engine(&effects).start().await.expect("starts");
     let options = ActivityOptions {
-        rate_limit: Some(RateLimitConfig::per_second(20).with_burst(5).with_key("shop")),
+        rate_limit: Some(
+            RateLimitConfig::per_second(20)
+                .with_burst(5)
+                .with_key("shop"),
+        ),
         ..ActivityOptions::default()
     };
     let began = Instant::now();
     let mut runs = Vec::new();
     for number in 0..count {
-        let client = if number % 2 == 0 { one.client() } else { two.client() };
+        let client = if number % 2 == 0 {
+            one.client()
+        } else {
+            two.client()
+        };
         let script = Script::of([step("echo", options.clone())]);
         runs.push(client.start::<Scripted>(script).await.expect("starts"));
     }
@@ -103,7 +128,10 @@ async fn a_limiter_holds_for_two_engines_together(arena: &Arena) {
     assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     assert_eq!(effects.count("echo 0"), count as usize);
     let listed = one.store().list_breakers().await.expect("lists");
-    assert!(listed.iter().any(|row| row.key == "limit:shop"), "{listed:?}");
+    assert!(
+        listed.iter().any(|row| row.key == "limit:shop"),
+        "{listed:?}"
+    );
     one.shutdown().await.expect("stops");
     two.shutdown().await.expect("stops");
 }
@@ -130,14 +158,22 @@ async fn too_much_waiting_refuses_new_runs_until_there_is_room(arena: &Arena) {
     for _ in 0..3 {
         runs.push(client.start::<Scripted>(script()).await.expect("has room"));
     }
-    let another = async || client.start::<Scripted>(script()).idempotency_key("another").await;
+    let another = async || {
+        client
+            .start::<Scripted>(script())
+            .idempotency_key("another")
+            .await
+    };
     let refused = loop {
         match another().await {
             Ok(_) => breathe().await,
             Err(error) => break error,
         }
     };
-    assert!(refused.is_overloaded() && refused.is_retryable(), "{refused}");
+    assert!(
+        refused.is_overloaded() && refused.is_retryable(),
+        "{refused}"
+    );
     assert_eq!(refused.retry_after(), Some(Duration::from_millis(250)));
     let worker = arena.engine(&Effects::new()).start().await.expect("starts");
     let accepted = loop {

@@ -61,7 +61,10 @@ async fn health_counts_fresh_workers_that_run_activities() {
     })
     .await;
     register(&coordinator, "silent", Duration::from_secs(90), |_| {}).await;
-    register(&coordinator, "turns only", Duration::ZERO, |worker| worker.activity_types.clear()).await;
+    register(&coordinator, "turns only", Duration::ZERO, |worker| {
+        worker.activity_types.clear()
+    })
+    .await;
     let health = coordinator.check_system_health().await.expect("looks");
     let expected = SystemHealth {
         available_capacity: 6,
@@ -80,7 +83,10 @@ async fn what_was_seen_holds_for_a_while() {
     let coordinator = coordinator(AdmissionSettings::default());
     let before = coordinator.check_system_health().await.expect("looks");
     register(&coordinator, "one", Duration::ZERO, |_| {}).await;
-    assert_eq!(coordinator.check_system_health().await.expect("remembers"), before);
+    assert_eq!(
+        coordinator.check_system_health().await.expect("remembers"),
+        before
+    );
 }
 
 #[test]

@@ -129,7 +129,10 @@ async fn cancel(gate: &Gate, task: &ClaimedTask) {
 }
 
 fn running(verdicts: &[Verdict]) -> usize {
-    verdicts.iter().filter(|verdict| **verdict == Verdict::Run).count()
+    verdicts
+        .iter()
+        .filter(|verdict| **verdict == Verdict::Run)
+        .count()
 }
 
 async fn admitted(gate: &Gate, tasks: &[ClaimedTask]) -> usize {
@@ -146,7 +149,10 @@ async fn breaker_opens_at_the_threshold_of_both_processes_together() {
     assert_eq!(admitted(&world.there, &guarded(3)).await, 3);
     fail(&world.here, &guarded(1)[0]).await;
     let record = world.record().await;
-    assert_eq!((record.state, record.failure_count), (CircuitState::Open, 5));
+    assert_eq!(
+        (record.state, record.failure_count),
+        (CircuitState::Open, 5)
+    );
     assert_eq!(record.opened_at, Some(Timestamp::UNIX_EPOCH));
     for verdict in world.there.admit(&guarded(3)).await {
         let Verdict::Park(wait) = verdict else {
@@ -215,7 +221,10 @@ async fn enough_good_probes_close_it_wherever_they_ran() {
     assert_eq!(world.record().await.success_count, 1);
     succeed(&world.there, &there[0]).await;
     let record = world.record().await;
-    assert_eq!((record.state, record.failure_count), (CircuitState::Closed, 0));
+    assert_eq!(
+        (record.state, record.failure_count),
+        (CircuitState::Closed, 0)
+    );
     assert_eq!(admitted(&world.here, &guarded(50)).await, 50);
 }
 
@@ -251,8 +260,15 @@ async fn while_half_open_only_its_own_probes_decide() {
     fail(&world.there, &early[1]).await;
     cancel(&world.there, &early[2]).await;
     let record = world.record().await;
-    assert_eq!((record.state, record.success_count), (CircuitState::HalfOpen, 0));
-    assert_eq!(admitted(&world.there, &guarded(1)).await, 0, "no permit was freed");
+    assert_eq!(
+        (record.state, record.success_count),
+        (CircuitState::HalfOpen, 0)
+    );
+    assert_eq!(
+        admitted(&world.there, &guarded(1)).await,
+        0,
+        "no permit was freed"
+    );
 }
 
 #[tokio::test]
@@ -312,11 +328,20 @@ async fn limiter_grants_both_processes_together_no_more_than_burst_and_rate() {
 #[tokio::test]
 async fn tasks_refused_by_a_limiter_come_back_one_after_the_other() {
     let world = World::new();
-    let limit = RateLimitConfig::per_second(10).with_burst(1).with_key("bank");
+    let limit = RateLimitConfig::per_second(10)
+        .with_burst(1)
+        .with_key("bank");
     let verdicts = world.here.admit(&limited(4, limit)).await;
     let park = |millis| Verdict::Park(Duration::from_millis(millis));
     assert_eq!(verdicts, [Verdict::Run, park(100), park(200), park(300)]);
-    assert!(world.store.get_breaker("limit:bank").await.expect("reads").is_some());
+    assert!(
+        world
+            .store
+            .get_breaker("limit:bank")
+            .await
+            .expect("reads")
+            .is_some()
+    );
 }
 
 #[tokio::test]
@@ -324,7 +349,9 @@ async fn process_whose_clock_is_behind_does_not_pull_the_limiter_back() {
     let world = World::new();
     let limit = RateLimitConfig::per_second(1).with_burst(2);
     let read = async || {
-        let kept: Kept<RateLimiter> = Kept::read(&*world.store, "limit:activity:charge").await.expect("reads");
+        let kept: Kept<RateLimiter> = Kept::read(&*world.store, "limit:activity:charge")
+            .await
+            .expect("reads");
         kept.machine
     };
     world.pass(Duration::from_secs(100));
@@ -346,9 +373,17 @@ async fn probe_that_the_limiter_refuses_is_given_back() {
         ..ActivityOptions::default()
     };
     let both = tasks(2, &options);
-    assert_eq!(admitted(&world.here, &both).await, 1, "two probes, one of them within the rate");
+    assert_eq!(
+        admitted(&world.here, &both).await,
+        1,
+        "two probes, one of them within the rate"
+    );
     assert!(world.here.flush().await);
-    assert_eq!(admitted(&world.there, &guarded(5)).await, 1, "the other permit is free");
+    assert_eq!(
+        admitted(&world.there, &guarded(5)).await,
+        1,
+        "the other permit is free"
+    );
 }
 
 #[tokio::test]

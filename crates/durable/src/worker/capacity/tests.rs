@@ -37,7 +37,9 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
 
 /// Takes slots, the last of which is the claim's own.
 fn take(pool: &WorkerPool, count: usize) -> Vec<Slot> {
-    (0..count).map(|_| pool.slots.try_take().expect("is free")).collect()
+    (0..count)
+        .map(|_| pool.slots.try_take().expect("is free"))
+        .collect()
 }
 
 fn memory(used: u64) -> Resources {
@@ -53,7 +55,9 @@ fn claim_is_as_large_as_the_batch_or_the_free_slots() {
     let large = pool(Resources::default(), |_| {});
     let _held = take(&large, 1);
     assert_eq!(large.claim_size(), 50);
-    let small = pool(Resources::default(), |settings| settings.max_concurrent_tasks = 3);
+    let small = pool(Resources::default(), |settings| {
+        settings.max_concurrent_tasks = 3
+    });
     let _held = take(&small, 1);
     assert_eq!(small.claim_size(), 3);
     let _more = take(&small, 2);
@@ -114,7 +118,9 @@ fn share_of_new_tasks_is_rounded_up() {
 
 #[test]
 fn full_worker_says_so_until_it_is_below_the_low_watermark() {
-    let pool = pool(Resources::default(), |settings| settings.max_concurrent_tasks = 10);
+    let pool = pool(Resources::default(), |settings| {
+        settings.max_concurrent_tasks = 10
+    });
     let mut held = take(&pool, 9);
     assert_eq!(
         pool.backpressure_reason().as_deref(),
@@ -128,7 +134,9 @@ fn full_worker_says_so_until_it_is_below_the_low_watermark() {
 
 #[test]
 fn slots_of_a_claim_under_way_are_no_load() {
-    let pool = pool(Resources::default(), |settings| settings.max_concurrent_tasks = 2);
+    let pool = pool(Resources::default(), |settings| {
+        settings.max_concurrent_tasks = 2
+    });
     let _held = take(&pool, 2);
     pool.claiming(2);
     assert_eq!((pool.current_load(), pool.pressure()), (0, None));
