@@ -64,3 +64,20 @@ pub use client::Client;
 pub use durable_core as core;
 pub use engine::Engine;
 pub use error::{Error, Result};
+
+/// The guide's programs, compiled with the documentation tests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/activities-and-retries.md")]
+    struct ActivitiesAndRetries;
+    #[doc = include_str!("../../../docs/guide/delivery-guarantees.md")]
+    struct DeliveryGuarantees;
+    #[doc = include_str!("../../../docs/guide/first-workflow.md")]
+    struct FirstWorkflow;
+    #[doc = include_str!("../../../docs/guide/schedules.md")]
+    struct Schedules;
+    #[doc = include_str!("../../../docs/guide/timeouts.md")]
+    struct Timeouts;
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+}

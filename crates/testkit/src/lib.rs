@@ -10,6 +10,7 @@ pub mod faults;
 pub mod flavour;
 pub mod hostile_json;
 pub mod postgres;
+pub mod process;
 pub mod prove;
 pub mod sim;
 pub mod world;

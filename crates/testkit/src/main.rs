@@ -32,6 +32,9 @@ enum Command {
     Prove(commands::prove::Args),
     /// Runs engines, workers and clients in virtual time, with seeded faults
     Sim(commands::sim::Args),
+    /// A worker process for the suites that kill some
+    #[command(hide = true)]
+    Worker(commands::worker::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -46,5 +49,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Faults(args) => runtime.block_on(commands::faults::run(&args)),
         Command::Prove(args) => commands::prove::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Worker(args) => runtime.block_on(commands::worker::run(&args)),
     }
 }

@@ -75,6 +75,18 @@ impl TestDatabase {
     }
 }
 
+/// Opens a database as one of several processes: a few connections are enough.
+///
+/// # Errors
+/// When that fails.
+pub async fn open_url(url: &str) -> anyhow::Result<Arc<dyn WorkflowEventStore>> {
+    let options = PostgresOptions {
+        pools: small_pools(),
+        ..PostgresOptions::default()
+    };
+    Ok(Arc::new(SqlStore::new(Postgres::open(url, options).await?)))
+}
+
 /// Tests run side by side, each with its own pools: a few connections each are enough.
 fn small_pools() -> PoolConfig {
     PoolConfig {
