@@ -113,7 +113,7 @@ impl Desk {
     }
 
     /// An activity ended here. Given back if the run's program is not here: its result then goes to the inbox.
-    pub(crate) fn finished(&self, finished: Finished) -> Result<(), Finished> {
+    pub(crate) fn finished(&self, finished: Box<Finished>) -> Result<(), Box<Finished>> {
         let run_id = finished.task.lease.run_id;
         {
             let mut state = self.state.lock();
@@ -121,7 +121,7 @@ impl Desk {
                 return Err(finished);
             }
             let wanted = Wanted {
-                finished: vec![finished],
+                finished: vec![*finished],
                 ..Wanted::default()
             };
             state.add(run_id, wanted);

@@ -178,8 +178,8 @@ impl WorkerPool {
     fn report(&self, finished: Finished) {
         if !finished.may_join_a_turn() {
             self.results.store(vec![finished]);
-        } else if let Err(finished) = self.desk.finished(finished) {
-            self.results.store(vec![finished]);
+        } else if let Err(finished) = self.desk.finished(Box::new(finished)) {
+            self.results.store(vec![*finished]);
         }
     }
 

@@ -140,7 +140,7 @@ impl Scenario {
         Caller {
             world: Arc::clone(&self.world),
             nodes: Arc::clone(nodes),
-            own: Client::on_runtime(Arc::new(store), runtime.clone()),
+            own: Client::on_runtime(Arc::new(store), &runtime),
             runtime,
             random: self.random.fork(),
             who,
