@@ -28,6 +28,7 @@ pub struct Script {
 }
 
 /// One step.
+#[allow(clippy::large_enum_variant, reason = "a test's script: boxes would only make it harder to write")]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Step {
     /// Runs an activity and waits for it.
