@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::Chore;
 use crate::engine::Node;
-use crate::persistence::StoreResult;
+use crate::persistence::{Bug, StoreResult, planted};
 use crate::persistence::model::RelayMessages;
 
 /// Rung by every commit here that writes a message; messages of a process that died are found by the slow poll.
@@ -29,6 +29,9 @@ impl Chore for Relay {
 
     async fn tick(&self) -> StoreResult<Duration> {
         let node = &self.node;
+        if planted(Bug::MessagesNotRelayed) {
+            return Ok(node.settings.chores.fallback_poll);
+        }
         let relayed = node
             .store
             .relay_messages(RelayMessages {

@@ -13,7 +13,7 @@ use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::model::{
     ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult,
 };
-use crate::persistence::{StoreError, WorkerPort};
+use crate::persistence::{Bug, StoreError, WorkerPort, planted};
 use crate::runtime::Runtime;
 
 /// An activity that has ended and whose outcome is not stored yet.
@@ -130,6 +130,9 @@ impl ResultSink {
                         tell(listener, &finished.task, outcome);
                     }
                     return;
+                }
+                Err(error) if planted(Bug::ResultDroppedOnError) => {
+                    return self.refused(batch, &error);
                 }
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     debug!(%error, wait_ms, "results are stored again");

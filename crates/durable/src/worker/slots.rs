@@ -13,7 +13,20 @@ pub(crate) struct Slots {
 
 /// The right to run one activity. Held until its result is stored, then free by being dropped.
 pub(crate) struct Slot {
-    _permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Slot {
+    const fn of(permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            permit: Some(permit),
+        }
+    }
+
+    /// Free before it is dropped: only by mistake.
+    pub(crate) fn free(&mut self) {
+        self.permit = None;
+    }
 }
 
 impl Slots {
@@ -28,13 +41,13 @@ impl Slots {
     /// A slot, if one is free.
     pub(crate) fn try_take(&self) -> Option<Slot> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some(Slot { _permit: permit })
+        Some(Slot::of(permit))
     }
 
     /// Waits for a slot. None: the worker takes no more.
     pub(crate) async fn take(&self) -> Option<Slot> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-        Some(Slot { _permit: permit })
+        Some(Slot::of(permit))
     }
 
     pub(crate) fn free(&self) -> usize {

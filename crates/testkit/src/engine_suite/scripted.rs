@@ -192,8 +192,12 @@ impl Scripted {
             }],
             Step::StartThenCancel { name, signal } => {
                 let id = self.id(0);
-                self.waits.push(format!("signal {signal}"));
-                vec![schedule(id, &name, &json!(0), ActivityOptions::default())]
+                let mut actions = vec![schedule(id.clone(), &name, &json!(0), ActivityOptions::default())];
+                if self.early.iter().any(|(early, _)| *early == signal) {
+                    actions.push(WorkflowAction::CancelActivity { activity_id: id });
+                }
+                actions.extend(self.take_early(&signal));
+                actions
             }
             Step::Panic => panic!("as the script says"),
             Step::Fail { message } => vec![WorkflowAction::FailWorkflow {
