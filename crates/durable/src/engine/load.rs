@@ -52,7 +52,9 @@ impl<'a> Loader<'a> {
         for (run_id, wanted) in set {
             let kept = self.turner.cache.take(run_id);
             match (kept, wanted) {
-                (Some(kept), Wanted { rung: false, claimed: None, finished }) => {
+                (Some(kept), Wanted { rung: false, claimed: None, finished })
+                    if !may_have_been_overtaken(&kept, &finished) =>
+                {
                     loaded.push(warm(kept, Vec::new(), finished));
                 }
                 (kept, wanted) => unseen.push((run_id, kept, wanted)),
@@ -198,6 +200,12 @@ impl<'a> Loader<'a> {
             Err(panic) => Err(format!("the workflow panicked: {}", panic_text(&*panic))),
         }
     }
+}
+
+/// One in line has ended here; those ahead of it ended before, and if that was elsewhere their results wait in the inbox.
+fn may_have_been_overtaken(kept: &Kept, finished: &[Finished]) -> bool {
+    let in_line = finished.iter().any(|finished| finished.task.options.sequential);
+    in_line && kept.program.history().pending_activities().count() > finished.len()
 }
 
 fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Loaded {
