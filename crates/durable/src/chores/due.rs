@@ -21,6 +21,9 @@ impl Due {
     }
 }
 
+/// The next instant is the store's and the wait is by this node's clock, which may be ahead: without a pause it would ask all the time.
+const SHORTEST: Duration = Duration::from_millis(5);
+
 #[async_trait]
 impl Chore for Due {
     fn name(&self) -> &'static str {
@@ -49,7 +52,7 @@ impl Chore for Due {
         }
         node.hub.ready_runs(fired.ready_runs);
         let next = fired.next_due.map_or(fallback, |due| node.until(due));
-        let next = next.min(fallback);
+        let next = next.clamp(SHORTEST.min(fallback), fallback);
         node.hub.due.due_in(node.runtime.instant(), next);
         Ok(node.hub.due.wait(node.runtime.instant()))
     }
