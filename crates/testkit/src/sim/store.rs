@@ -153,6 +153,8 @@ impl SimStore {
     fn tell<T: Answer>(&self, method: &'static str, asked: &str, answer: &StoreResult<T>) {
         if let Ok(answer) = answer {
             answer.tell(&self.world);
+            let given_back = usize::from(method == "release_tasks");
+            self.world.count(Happening::TaskReleased, given_back);
         }
         self.world.note(&self.who, || {
             let answered = match answer {
