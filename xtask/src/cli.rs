@@ -23,6 +23,8 @@ enum Command {
     Differential(commands::differential::Args),
     /// Check the invariants of a database
     Audit(commands::audit::Args),
+    /// Run engines, workers and clients in virtual time with seeded faults
+    Sim(commands::sim::Args),
     /// Show that the suites catch planted bugs
     Prove(commands::prove::Args),
     /// Check the allowed dependency edges and where SQL lives
@@ -51,6 +53,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Pg(args) => commands::pg::run(&workspace, args),
         Command::Differential(args) => commands::differential::run(&workspace, args),
         Command::Audit(args) => commands::audit::run(&workspace, args),
+        Command::Sim(args) => commands::sim::run(&workspace, args),
         Command::Prove(args) => commands::prove::run(&workspace, args),
         Command::Arch => commands::arch::run(&workspace),
         Command::Deny(args) => commands::deny::run(&workspace, args),

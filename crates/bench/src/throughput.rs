@@ -85,7 +85,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let starts = (0..options.runs).map(|_| client.start::<FiveSteps>(()).into_future());
     let runs = try_join_all(starts).await?;
     let started = began.elapsed();
-    try_join_all(runs.iter().map(RunHandle::result)).await?;
+    try_join_all(runs.iter().map(RunHandle::<FiveSteps>::result)).await?;
     let took = began.elapsed();
     report(&options, started, took);
     engine.shutdown().await?;

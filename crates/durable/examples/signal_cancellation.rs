@@ -146,7 +146,7 @@ async fn main() -> Result<(), Error> {
 
     match trip.signal("confirm", &()).await {
         Err(error) if error.is_run_finished() => {
-            println!("a signal that comes too late is refused")
+            println!("a signal that comes too late is refused");
         }
         other => other?,
     }

@@ -122,6 +122,55 @@ impl Proof {
     }
 }
 
+/// The simulator, each time in a process of its own: for mistakes of the engine.
+#[derive(Debug)]
+pub struct SimulatorProof {
+    program: PathBuf,
+    hangs_after: Duration,
+}
+
+impl SimulatorProof {
+    /// Seeds that each bug has to fail one of.
+    const SEEDS: &'static str = "600";
+
+    /// A proof, once the simulator is seen to find nothing without a bug.
+    ///
+    /// # Errors
+    /// When it does find something, or cannot be run.
+    pub fn with_control() -> anyhow::Result<Self> {
+        let mut proof = Self {
+            program: std::env::current_exe().context("where is this program?")?,
+            hangs_after: CONTROL_MAX,
+        };
+        let started = Instant::now();
+        let verdict = proof.run(None)?;
+        if verdict != Verdict::Missed {
+            bail!("the simulator finds something without any bug: {verdict}");
+        }
+        proof.hangs_after = HANGS_AFTER.max(started.elapsed() * SLOWER);
+        Ok(proof)
+    }
+
+    /// Plays seeds with a bug planted until one is violated.
+    ///
+    /// # Errors
+    /// When the simulator cannot be run.
+    pub fn try_bug(&self, bug: Bug) -> anyhow::Result<Verdict> {
+        self.run(Some(bug))
+    }
+
+    fn run(&self, bug: Option<Bug>) -> anyhow::Result<Verdict> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["sim", "--fail-fast", "--seeds", Self::SEEDS])
+            .env_remove(CHOICE)
+            .envs(bug.map(|bug| (CHOICE, bug.name())));
+        let ended =
+            Ended::of(&mut command, self.hangs_after).context("cannot run the simulator")?;
+        ended.verdict("simulator")
+    }
+}
+
 /// How a suite's process ended.
 #[derive(Debug)]
 struct Ended {

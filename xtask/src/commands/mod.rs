@@ -6,6 +6,7 @@ pub(crate) mod deny;
 pub(crate) mod differential;
 pub(crate) mod pg;
 pub(crate) mod prove;
+pub(crate) mod sim;
 pub(crate) mod test;
 
 use std::{os::unix::process::ExitStatusExt as _, process::ExitCode, process::ExitStatus};

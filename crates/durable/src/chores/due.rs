@@ -15,14 +15,14 @@ pub(crate) struct Due {
     node: Arc<Node>,
 }
 
-/// Where the store says that something was due a moment ago and this node's clock is behind, it looks this often.
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-
 impl Due {
     pub(crate) const fn new(node: Arc<Node>) -> Self {
         Self { node }
     }
 }
+
+/// The next instant is the store's and the wait is by this node's clock, which may be ahead: without a pause it would ask all the time.
+const SHORTEST: Duration = Duration::from_millis(5);
 
 #[async_trait]
 impl Chore for Due {
@@ -51,8 +51,7 @@ impl Chore for Due {
         }
         node.hub.ready_runs(fired.ready_runs);
         if let Some(due) = fired.next_due {
-            // Not at once, however wrong this node's clock may be.
-            let wait = node.until(due).max(SHORTEST_WAIT);
+            let wait = node.until(due).max(SHORTEST);
             node.hub.due.due_in(node.runtime.instant(), wait);
         }
         Ok(node.hub.due.wait(node.runtime.instant()))

@@ -47,7 +47,7 @@ pub(crate) trait Chore: Send + Sync + 'static {
 
     /// Ends when it should look earlier than it said. Cancel-safe.
     async fn rung(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -13,10 +13,10 @@ use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 use crate::persistence::model::{
-    NewSignal, OverlapPolicy, OwnerRequest, RunRecord, ScheduleFire, ScheduleOutcome,
-    ScheduleRecord, SendSignal, StartRun, TerminateRun, after,
+    NewSignal, OverlapPolicy, OwnerRequest, ScheduleFire, ScheduleOutcome, ScheduleRecord,
+    SendSignal, StartRun, TerminateRun, after,
 };
-use crate::schedule::{Cron, Decision, Stop, decide, run_id_of, start_of};
+use crate::schedule::{Cron, Decision, LastRun, Stop, decide, run_id_of, start_of};
 
 /// Schedules looked at in one go.
 const SCHEDULES_MAX: usize = 64;
@@ -35,7 +35,7 @@ pub(crate) struct Schedules {
 /// What was made of a schedule whose tick is due.
 enum Plan {
     /// Take the tick.
-    Fire(ScheduleFire),
+    Fire(Box<ScheduleFire>),
     /// The tick waits for the end of this run.
     Hold(Uuid),
     /// Its cron or zone cannot be read in this process.
@@ -105,7 +105,7 @@ impl Schedules {
         let (mut fires, mut held, mut stuck) = (Vec::new(), Vec::new(), 0);
         for schedule in due {
             match self.plan(schedule, now).await? {
-                Plan::Fire(fire) => fires.push(fire),
+                Plan::Fire(fire) => fires.push(*fire),
                 Plan::Hold(run_id) => held.push(run_id),
                 Plan::Stuck => stuck += 1,
             }
@@ -121,12 +121,11 @@ impl Schedules {
     /// Remembers what is held, and forgets what no longer is.
     fn settle(&self, held: Vec<Uuid>, stuck: usize) {
         *self.stuck.lock() = stuck;
-        let before = std::mem::replace(&mut *self.in_the_way.lock(), held.clone());
-        for run_id in before {
-            if !held.contains(&run_id) {
-                self.node.hub.schedules.forget(run_id);
-            }
+        let mut in_the_way = self.in_the_way.lock();
+        for run_id in in_the_way.iter().filter(|run_id| !held.contains(run_id)) {
+            self.node.hub.schedules.forget(*run_id);
         }
+        *in_the_way = held;
     }
 
     async fn plan(&self, schedule: &ScheduleRecord, now: Timestamp) -> StoreResult<Plan> {
@@ -141,38 +140,42 @@ impl Schedules {
             }
         };
         let last = self.last_run(schedule).await?;
-        let (stop, start, next) = match decide(schedule, &cron, nominal, last.as_ref(), now) {
-            Decision::Hold => return Ok(last.map_or(Plan::Stuck, |run| Plan::Hold(run.id))),
+        let decision = decide(schedule, &cron, nominal, last.map(|(_, last)| last), now);
+        let (stop, start, next) = match decision {
+            Decision::Hold => return Ok(last.map_or(Plan::Stuck, |(run_id, _)| Plan::Hold(run_id))),
             Decision::Skip { next } => (None, None, next),
             Decision::Start { stop, next } => (stop, Some(self.start(schedule, nominal)), next),
         };
         // Before the tick is taken: after a crash in between the next one stops it again, which does no harm.
-        if let (Some(stop), Some(run)) = (stop, &last) {
-            self.stop(schedule, nominal, stop, run.id).await?;
+        if let (Some(stop), Some((run_id, _))) = (stop, last) {
+            self.stop(schedule, nominal, stop, run_id).await?;
         }
-        Ok(Plan::Fire(ScheduleFire {
+        Ok(Plan::Fire(Box::new(ScheduleFire {
             schedule_id: schedule.id.clone(),
             nominal,
             next_fire_at: next,
             start,
-        }))
+        })))
     }
 
     /// The run that the schedule started last, where it matters and is still kept.
-    async fn last_run(&self, schedule: &ScheduleRecord) -> StoreResult<Option<RunRecord>> {
+    async fn last_run(&self, schedule: &ScheduleRecord) -> StoreResult<Option<(Uuid, LastRun)>> {
         let Some(run_id) = schedule.last_run else {
             return Ok(None);
         };
+        let bell = &self.node.hub.schedules;
         match schedule.overlap {
             OverlapPolicy::Allow => return Ok(None),
-            OverlapPolicy::BufferOne => self.node.hub.schedules.wait_for(run_id),
+            OverlapPolicy::BufferOne => bell.wait_for(run_id),
             _ => {}
         }
-        let last = self.node.store.get_run(run_id).await?;
-        if last.as_ref().is_none_or(|run| run.status.is_terminal()) {
-            self.node.hub.schedules.forget(run_id);
-        }
-        Ok(last)
+        let last = match self.node.store.get_run(run_id).await? {
+            Some(run) if !run.status.is_terminal() => return Ok(Some((run_id, LastRun::Running))),
+            Some(run) => run.completed_at.map(LastRun::Ended),
+            None => None,
+        };
+        bell.forget(run_id);
+        Ok(last.map(|last| (run_id, last)))
     }
 
     fn start(&self, schedule: &ScheduleRecord, nominal: Timestamp) -> StartRun {

@@ -71,12 +71,12 @@ impl Client {
     /// A client on a store that is open already.
     #[must_use]
     pub fn on(store: Arc<dyn WorkflowEventStore>) -> Self {
-        Self::on_runtime(store, Runtime::real())
+        Self::on_runtime(store, &Runtime::real())
     }
 
     /// [`Client::on`] with a world of its own: tasks, time, chance. For simulations.
     #[must_use]
-    pub fn on_runtime(store: Arc<dyn WorkflowEventStore>, runtime: Runtime) -> Self {
+    pub fn on_runtime(store: Arc<dyn WorkflowEventStore>, runtime: &Runtime) -> Self {
         let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
         let client = Self {
             shared: Arc::new(Shared {
@@ -129,8 +129,12 @@ impl Client {
     }
 
     /// Starts a run: `client.start::<Order>(input).await?`, with options in between.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a call site reads better without a reference"
+    )]
     pub fn start<W: WorkflowDefinition>(&self, input: W::Input) -> Start<W> {
-        Start::of_type(self.clone(), input)
+        Start::of_type(self.clone(), &input)
     }
 
     /// Starts a run of a type known by name only.

@@ -20,6 +20,20 @@ pub const BACKFILL_TICKS_MAX: usize = 10_000;
 const STARTS_AT_ONCE: usize = 500;
 
 /// A schedule about to be created: which workflow, and when.
+///
+/// ```
+/// use std::time::Duration;
+/// use everruns_durable::prelude::*;
+///
+/// # async fn create(client: Client) -> Result<(), Error> {
+/// let nightly = Schedule::cron("nightly", "30 2 * * *")
+///     .workflow_named("cleanup", Payload::ABSENT)
+///     .time_zone("Europe/Berlin")
+///     .catchup(Duration::from_secs(3600));
+/// client.create_schedule(nightly).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "a schedule does nothing unless it is created"]
 pub struct Schedule {
@@ -53,6 +67,10 @@ impl Schedule {
     }
 
     /// The workflow that each tick starts, and the input of its runs.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "an input is given away, as at a start"
+    )]
     pub fn workflow<W: WorkflowDefinition>(mut self, input: W::Input) -> Self {
         let input = Payload::from_value(&input).map_err(|error: PayloadError| error.to_string());
         self.workflow = Some(input.map(|input| Target {

@@ -28,9 +28,9 @@ pub struct Start<W> {
 pub enum Untyped {}
 
 impl<W: WorkflowDefinition> Start<W> {
-    pub(super) fn of_type(client: Client, input: W::Input) -> Self {
+    pub(super) fn of_type(client: Client, input: &W::Input) -> Self {
         let run_id = client.shared.runtime.new_id();
-        let start = Payload::from_value(&input).map(|input| {
+        let start = Payload::from_value(input).map(|input| {
             let mut start = StartRun::new(run_id, W::TYPE, input);
             start.version = W::VERSION.to_owned();
             start

@@ -112,7 +112,7 @@ impl Assembly<'_> {
                 input,
             } => commit
                 .children
-                .push(self.child(child_id, workflow_type, input)),
+                .push(self.child(child_id, &workflow_type, input)),
             A::CompleteUpdate { update_id, result } => commit.updates.push(UpdateAnswer {
                 update_id,
                 result: Ok(result),
@@ -135,12 +135,12 @@ impl Assembly<'_> {
     fn child(
         &self,
         child_id: String,
-        workflow_type: String,
+        workflow_type: &str,
         input: durable_core::Payload,
     ) -> NewChild {
         let run_id = self.identity.child_run_id(&child_id);
-        let version = self.workflows.newest(&workflow_type).unwrap_or_default();
-        let mut start = StartRun::new(run_id, workflow_type.as_str(), input);
+        let version = self.workflows.newest(workflow_type).unwrap_or_default();
+        let mut start = StartRun::new(run_id, workflow_type, input);
         start.version = version.to_owned();
         start.trace.clone_from(&self.place.trace);
         NewChild {

@@ -6,6 +6,7 @@ use durable_core::{
 };
 
 use crate::persistence::model::{self, FinishedTask, NewStepLog, TaskEnd, TaskOutcome};
+use crate::persistence::{Bug, planted};
 use crate::worker::Finished;
 
 /// What a turn has to take.
@@ -111,7 +112,8 @@ fn take_finished(
     let task = &finished.task;
     let activity_id = &task.activity_id;
     let history = program.history();
-    if !history.is_running() || !history.has_pending_activity(activity_id) {
+    let late = !history.has_pending_activity(activity_id) && !planted(Bug::LateResultAccepted);
+    if !history.is_running() || late {
         return Ok(());
     }
     let (fact, end) = match &finished.outcome {
@@ -207,7 +209,7 @@ fn close_over_unread(decision: &mut Decision) {
                 | WorkflowEvent::WorkflowCancelled { .. }
         )
     });
-    if ends_for_good {
+    if ends_for_good && !planted(Bug::UnreadSignalsDropped) {
         let unread = std::mem::take(&mut decision.carried);
         decision.turn.keep_unread(unread);
     }

@@ -59,7 +59,16 @@ struct State {
 }
 
 impl State {
-    fn add(&mut self, run_id: Uuid, wanted: Wanted) {
+    /// A closed desk takes only what comes back from those who still have the run in hand: nobody would take the rest.
+    fn is_shut_for(&self, run_id: Uuid) -> bool {
+        self.closed && !self.in_hand.contains(&run_id)
+    }
+
+    fn add(&mut self, run_id: Uuid, mut wanted: Wanted) {
+        if self.in_hand.contains(&run_id) && wanted.claimed.take().is_some() {
+            // As the claim found it, it is not any more when the turn in hand is over.
+            wanted.rung = true;
+        }
         if let Some(there) = self.wanted.get_mut(&run_id) {
             there.merge(wanted);
             return;
@@ -113,15 +122,15 @@ impl Desk {
     }
 
     /// An activity ended here. Given back if the run's program is not here: its result then goes to the inbox.
-    pub(crate) fn finished(&self, finished: Finished) -> Result<(), Finished> {
+    pub(crate) fn finished(&self, finished: Box<Finished>) -> Result<(), Box<Finished>> {
         let run_id = finished.task.lease.run_id;
         {
             let mut state = self.state.lock();
-            if !state.at_home.contains(&run_id) {
+            if !state.at_home.contains(&run_id) || state.is_shut_for(run_id) {
                 return Err(finished);
             }
             let wanted = Wanted {
-                finished: vec![finished],
+                finished: vec![*finished],
                 ..Wanted::default()
             };
             state.add(run_id, wanted);
@@ -139,7 +148,9 @@ impl Desk {
         {
             let mut state = self.state.lock();
             for (run_id, wanted) in items {
-                state.add(run_id, wanted);
+                if !state.is_shut_for(run_id) {
+                    state.add(run_id, wanted);
+                }
             }
         }
         self.bell.notify_one();
@@ -279,6 +290,15 @@ mod tests {
         let desk = Desk::default();
         assert_eq!(desk.overheard([run(1)]), Overheard::SomeStrange);
         assert_eq!(desk.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn ring_at_a_closed_desk_does_not_keep_it_from_being_emptied() {
+        let desk = Desk::default();
+        desk.close();
+        assert!(desk.take(1).await.is_none());
+        desk.ring([run(1)]);
+        desk.emptied().await;
     }
 
     #[tokio::test]

@@ -59,7 +59,7 @@ impl<'a> Loader<'a> {
                         claimed: None,
                         finished,
                     },
-                ) => {
+                ) if !may_have_been_overtaken(&kept, &finished) => {
                     loaded.push(warm(kept, Vec::new(), finished));
                 }
                 (kept, wanted) => unseen.push((run_id, kept, wanted)),
@@ -215,6 +215,14 @@ impl<'a> Loader<'a> {
             Err(panic) => Err(format!("the workflow panicked: {}", panic_text(&*panic))),
         }
     }
+}
+
+/// One in line has ended here; those ahead of it ended before, and if that was elsewhere their results wait in the inbox.
+fn may_have_been_overtaken(kept: &Kept, finished: &[Finished]) -> bool {
+    let in_line = finished
+        .iter()
+        .any(|finished| finished.task.options.sequential);
+    in_line && kept.program.history().pending_activities().count() > finished.len()
 }
 
 fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Loaded {

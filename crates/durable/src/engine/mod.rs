@@ -66,31 +66,26 @@ struct Stops {
 
 impl Engine {
     /// An engine whose store lives in this process and dies with it.
-    #[must_use]
     pub fn in_memory() -> EngineBuilder {
         EngineBuilder::new("memory:")
     }
 
     /// An engine on a SQLite file, which is created if it does not exist.
-    #[must_use]
     pub fn sqlite(path: impl AsRef<std::path::Path>) -> EngineBuilder {
         EngineBuilder::new(format!("sqlite:{}", path.as_ref().display()))
     }
 
     /// An engine on a PostgreSQL database, such as `postgres://user@host/database`.
-    #[must_use]
     pub fn postgres(url: impl Into<String>) -> EngineBuilder {
         EngineBuilder::new(url)
     }
 
     /// An engine on whatever store a URL names: `memory:`, `sqlite:PATH`, `postgres://…`.
-    #[must_use]
     pub fn open(url: impl Into<String>) -> EngineBuilder {
         EngineBuilder::new(url)
     }
 
     /// An engine on a store that is open already.
-    #[must_use]
     pub fn on(store: Arc<dyn WorkflowEventStore>) -> EngineBuilder {
         EngineBuilder::on(store)
     }

@@ -19,7 +19,11 @@ pub(super) struct Kept<M> {
 impl<M: Serialize + DeserializeOwned + Default> Kept<M> {
     /// Reads what is kept under a key; a new one where there is nothing.
     pub(super) async fn read(store: &dyn WorkflowEventStore, key: &str) -> StoreResult<Self> {
-        let Some(record) = store.get_breaker(key).await? else {
+        let found = store.get_breaker(key).await?;
+        // The memory store never waits: without this, two that ask at once would never meet between reading and saving.
+        #[cfg(test)]
+        tokio::task::yield_now().await;
+        let Some(record) = found else {
             return Ok(Self {
                 record: unwritten(key),
                 machine: M::default(),

@@ -4,4 +4,4 @@ mod cron;
 mod tick;
 
 pub(crate) use cron::Cron;
-pub(crate) use tick::{Decision, Stop, decide, run_id_of, start_of};
+pub(crate) use tick::{Decision, LastRun, Stop, decide, run_id_of, start_of};

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::Cron;
-use crate::persistence::model::{OverlapPolicy, RunRecord, ScheduleRecord, StartRun};
+use crate::persistence::model::{OverlapPolicy, ScheduleRecord, StartRun};
 
 /// A tick found later than this was missed.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(60);
@@ -32,6 +32,15 @@ pub(crate) enum Decision {
     Hold,
 }
 
+/// Where the run stands that the schedule started last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastRun {
+    /// It has not ended.
+    Running,
+    /// It ended then.
+    Ended(Timestamp),
+}
+
 /// How the last run is told to make way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -41,22 +50,24 @@ pub(crate) enum Stop {
     Terminate,
 }
 
-/// Decides about a tick that is due at `now`. `last` is the run that the schedule started last, if that is still known.
+/// Decides about a tick that is due at `now`. No last run: there was none, or it is not kept any more.
 pub(crate) fn decide(
     schedule: &ScheduleRecord,
     cron: &Cron,
     nominal: Timestamp,
-    last: Option<&RunRecord>,
+    last: Option<LastRun>,
     now: Timestamp,
 ) -> Decision {
-    let running = last.is_some_and(|run| !run.status.is_terminal());
+    let running = last == Some(LastRun::Running);
     let buffers = schedule.overlap == OverlapPolicy::BufferOne;
     if buffers && running {
         return Decision::Hold;
     }
     // A tick that was held is as old as the end of the run that was in its way; ticks that came meanwhile are not kept.
-    let ended = last.and_then(|run| run.completed_at).filter(|_| buffers);
-    let since = ended.map_or(nominal, |ended| ended.max(nominal));
+    let since = match last {
+        Some(LastRun::Ended(ended)) if buffers => ended.max(nominal),
+        _ => nominal,
+    };
     let allowed = LATE_MAX.max(catchup(schedule));
     if let Ok(horizon) = now.checked_sub(allowed)
         && since <= horizon
@@ -138,15 +149,13 @@ mod tests {
     }
 
     fn decided(catchup: Duration, now: &str) -> Decision {
-        let schedule = schedule(catchup);
+        decided_after(&schedule(catchup), None, now)
+    }
+
+    fn decided_after(schedule: &ScheduleRecord, last: Option<LastRun>, now: &str) -> Decision {
         let cron = Cron::parse(&schedule.cron, &schedule.time_zone).unwrap();
-        decide(
-            &schedule,
-            &cron,
-            schedule.next_fire_at.unwrap(),
-            None,
-            at(now),
-        )
+        let nominal = schedule.next_fire_at.unwrap();
+        decide(schedule, &cron, nominal, last, at(now))
     }
 
     fn start(next: &str) -> Decision {
@@ -180,6 +189,53 @@ mod tests {
         // The window begins at 13:30.
         let two = "2026-01-01T14:00:00Z";
         assert_eq!(decided(HOUR * 2, "2026-01-01T15:30:00Z"), skip(two));
+    }
+
+    #[test]
+    fn the_overlap_policy_counts_only_while_the_last_run_goes_on() {
+        let (now, one) = ("2026-01-01T12:00:01Z", "2026-01-01T13:00:00Z");
+        let ended = LastRun::Ended(at("2026-01-01T11:10:00Z"));
+        for overlap in OverlapPolicy::ALL {
+            let mut schedule = schedule(Duration::ZERO);
+            schedule.overlap = overlap;
+            assert_eq!(decided_after(&schedule, None, now), start(one));
+            assert_eq!(decided_after(&schedule, Some(ended), now), start(one));
+            let stopping = |stop| Decision::Start {
+                stop: Some(stop),
+                next: Some(at(one)),
+            };
+            let expected = match overlap {
+                OverlapPolicy::Allow => start(one),
+                OverlapPolicy::Skip => skip(one),
+                OverlapPolicy::Replace => stopping(Stop::Cancel),
+                OverlapPolicy::Terminate => stopping(Stop::Terminate),
+                OverlapPolicy::BufferOne => Decision::Hold,
+            };
+            let running = Some(LastRun::Running);
+            assert_eq!(decided_after(&schedule, running, now), expected);
+        }
+    }
+
+    #[test]
+    fn a_held_tick_is_one_run_however_many_ticks_came_meanwhile() {
+        let mut schedule = schedule(Duration::ZERO);
+        schedule.overlap = OverlapPolicy::BufferOne;
+        let held = Some(LastRun::Running);
+        assert_eq!(
+            decided_after(&schedule, held, "2026-01-01T17:30:00Z"),
+            Decision::Hold
+        );
+        let ended = Some(LastRun::Ended(at("2026-01-01T17:30:00Z")));
+        let six = "2026-01-01T18:00:00Z";
+        assert_eq!(
+            decided_after(&schedule, ended, "2026-01-01T17:30:01Z"),
+            start(six)
+        );
+        // Found long after the end: missed like any other.
+        assert_eq!(
+            decided_after(&schedule, ended, "2026-01-01T17:40:00Z"),
+            skip(six)
+        );
     }
 
     #[test]

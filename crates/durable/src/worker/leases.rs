@@ -12,8 +12,8 @@ use tracing::{debug, warn};
 use uuid::Uuid;
 
 use crate::activity::HeartbeatSink;
-use crate::persistence::WorkerPort;
 use crate::persistence::model::{ClaimedTask, LeaseExtension, LeaseState, TaskLease};
+use crate::persistence::{Bug, WorkerPort, planted};
 use crate::runtime::Runtime;
 
 /// Renews leases in batches; a user's heartbeat goes with the next batch, which is at most [`BEAT_DELAY`] away.
@@ -85,7 +85,9 @@ impl LeaseKeeper {
             tokio::select! {
                 biased;
                 () = self.runtime.sleep(until) => {
-                    self.send(|_| true).await;
+                    if !planted(Bug::LeasesNotRenewed) {
+                        self.send(|_| true).await;
+                    }
                     renew_at = self.runtime.instant() + self.renewal;
                 }
                 () = self.beat.notified() => {
@@ -134,14 +136,17 @@ impl LeaseKeeper {
         match state {
             LeaseState::Extended { .. } => {
                 let sent = sent.map(|beat| beat.number);
-                if held.beat.as_ref().map(|beat| beat.number) == sent {
+                let newest = held.beat.as_ref().map(|beat| beat.number);
+                if newest == sent || planted(Bug::HeartbeatLost) {
                     held.beat = None;
                 }
             }
             LeaseState::Lost => {
                 debug!(task_id = %lease.task_id, "the lease is lost");
                 held.beat = None;
-                held.cancel.cancel();
+                if !planted(Bug::LostLeaseIgnored) {
+                    held.cancel.cancel();
+                }
             }
         }
     }

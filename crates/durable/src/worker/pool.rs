@@ -18,6 +18,7 @@ use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::ActivityRegistry;
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
+use crate::persistence::{Bug, planted};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
 
@@ -139,7 +140,7 @@ impl WorkerPool {
     }
 
     /// Runs a task. The slot is held until its result is stored.
-    pub(crate) fn start(self: &Arc<Self>, task: ClaimedTask, slot: Slot) {
+    pub(crate) fn start(self: &Arc<Self>, task: ClaimedTask, mut slot: Slot) {
         let cancel = CancellationToken::new();
         let abandoned = Arc::new(AtomicBool::new(false));
         let running = Running {
@@ -157,6 +158,9 @@ impl WorkerPool {
             let ended = execution.run().await;
             pool.running.lock().remove(&key);
             pool.leases.let_go(&ended.task.lease);
+            if planted(Bug::SlotFreedEarly) {
+                slot.free();
+            }
             if abandoned.load(Ordering::SeqCst) {
                 pool.gate.give_back(&ended.task);
                 drop(slot);
@@ -178,8 +182,8 @@ impl WorkerPool {
     fn report(&self, finished: Finished) {
         if !finished.may_join_a_turn() {
             self.results.store(vec![finished]);
-        } else if let Err(finished) = self.desk.finished(finished) {
-            self.results.store(vec![finished]);
+        } else if let Err(finished) = self.desk.finished(Box::new(finished)) {
+            self.results.store(vec![*finished]);
         }
     }
 

@@ -11,7 +11,7 @@ use tracing::{debug, error};
 use super::Slot;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
-use crate::persistence::{StoreError, WorkerPort};
+use crate::persistence::{Bug, WorkerPort, planted};
 use crate::runtime::Runtime;
 
 /// An activity that has ended and whose outcome is not stored yet.
@@ -129,24 +129,24 @@ impl ResultSink {
             match self.port.finish_tasks(results.clone(), None).await {
                 Ok(outcomes) => {
                     for (finished, outcome) in batch.iter().zip(outcomes) {
-                        tell(listener, &finished.task, outcome);
+                        tell(listener, &finished.task, &outcome);
                     }
                     return;
                 }
+                Err(_) if planted(Bug::ResultDroppedOnError) => return,
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     debug!(%error, wait_ms, "results are stored again");
                     let wait = self.runtime.jittered(Duration::from_millis(wait_ms));
                     self.runtime.sleep(wait).await;
                     wait_ms = (wait_ms * 2).min(RETRY_MS_MAX);
                 }
-                Err(error) => return self.refused(batch, &error),
+                Err(error) => {
+                    // The store will never take them as they are. Their leases run out and the tasks are tried again.
+                    error!(%error, results = batch.len(), "results were refused");
+                    return;
+                }
             }
         }
-    }
-
-    /// The store will never take them as they are. Their leases run out and the tasks are tried again.
-    fn refused(&self, batch: Vec<Finished>, error: &StoreError) {
-        error!(%error, results = batch.len(), "results were refused");
     }
 
     fn result(&self, finished: &Finished) -> TaskResult {
@@ -159,10 +159,10 @@ impl ResultSink {
     }
 }
 
-fn tell(listener: &dyn ResultListener, task: &ClaimedTask, outcome: FinishOutcome) {
+fn tell(listener: &dyn ResultListener, task: &ClaimedTask, outcome: &FinishOutcome) {
     match outcome {
         FinishOutcome::Recorded { .. } => listener.recorded(task),
-        FinishOutcome::Retrying { visible_at } => listener.retrying(task, visible_at),
+        FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
         FinishOutcome::LeaseLost => {
             debug!(task_id = %task.lease.task_id, "the result came too late");

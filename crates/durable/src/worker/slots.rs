@@ -27,6 +27,13 @@ impl Drop for Slot {
     }
 }
 
+impl Slot {
+    /// Free before it is dropped: only by mistake.
+    pub(crate) fn free(&mut self) {
+        drop(self.permit.take());
+    }
+}
+
 impl Slots {
     pub(crate) fn new(max: usize) -> Self {
         let max = max.clamp(1, Semaphore::MAX_PERMITS);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{bail, ensure};
 use comfy_table::{Table, presets};
 use durable_testkit::flavour::Kind;
-use durable_testkit::prove::{Proof, Verdict};
+use durable_testkit::prove::{Proof, SimulatorProof, Verdict};
 use everruns_durable::persistence::Bug;
 
 use super::kind;
@@ -36,24 +36,58 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .filter(|bug| args.only.as_deref().is_none_or(|name| name == bug.name()))
         .collect();
     ensure!(!bugs.is_empty(), "no planted bug has that name");
-    let proofs = controls(&stores(args)?)?;
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_header(std::iter::once("planted bug").chain(proofs.iter().map(|p| p.store().name())));
-    let mut caught = 0;
-    for bug in &bugs {
-        let verdicts = on_every_store(*bug, &proofs)?;
-        caught += usize::from(!verdicts.contains(&Verdict::Missed));
-        table.add_row(std::iter::once(bug.name().to_owned()).chain(verdicts.iter().map(cell)));
-    }
-    println!("{table}");
+    let (engines, stores): (Vec<Bug>, Vec<Bug>) =
+        bugs.iter().partition(|bug| bug.is_of_the_engine());
+    let caught = in_the_engine(&engines)? + in_stores(&stores, args)?;
     println!("caught {caught} of {}", bugs.len());
     Ok(if caught == bugs.len() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Mistakes of the engine, by the simulator. Answers how many were caught.
+fn in_the_engine(bugs: &[Bug]) -> anyhow::Result<usize> {
+    if bugs.is_empty() {
+        return Ok(0);
+    }
+    let proof = SimulatorProof::with_control()?;
+    println!("simulator: without a bug, nothing is found");
+    let mut table = table(["planted bug", "simulator"]);
+    let mut caught = 0;
+    for bug in bugs {
+        let verdict = proof.try_bug(*bug)?;
+        println!("{}: {verdict}", bug.name());
+        caught += usize::from(verdict != Verdict::Missed);
+        table.add_row([bug.name().to_owned(), cell(&verdict)]);
+    }
+    println!("{table}");
+    Ok(caught)
+}
+
+/// Mistakes of the stores, by their suites. Answers how many were caught on each store.
+fn in_stores(bugs: &[Bug], args: &Args) -> anyhow::Result<usize> {
+    if bugs.is_empty() {
+        return Ok(0);
+    }
+    let proofs = controls(&stores(args)?)?;
+    let names = proofs.iter().map(|proof| proof.store().name());
+    let mut table = table(std::iter::once("planted bug").chain(names));
+    let mut caught = 0;
+    for bug in bugs {
+        let verdicts = on_every_store(*bug, &proofs)?;
+        caught += usize::from(!verdicts.contains(&Verdict::Missed));
+        table.add_row(std::iter::once(bug.name().to_owned()).chain(verdicts.iter().map(cell)));
+    }
+    println!("{table}");
+    Ok(caught)
+}
+
+fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    table
 }
 
 /// The stores asked for.

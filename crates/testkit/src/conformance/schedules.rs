@@ -28,6 +28,7 @@ claims! { "schedules":
     a_refused_start_still_takes_the_tick,
     a_tick_whose_run_exists_answers_that_run,
     a_schedule_without_a_next_time_is_never_due,
+    the_clock_is_the_given_instant_or_never_goes_back,
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -345,4 +346,13 @@ async fn a_schedule_without_a_next_time_is_never_due(w: &World) {
         ScheduleOutcome::Lost,
         "there is no tick left"
     );
+}
+
+async fn the_clock_is_the_given_instant_or_never_goes_back(w: &World) {
+    let given = w.instant();
+    let told = w.store.clock(Some(given)).await.expect("clock");
+    assert_eq!(told, given);
+    let first = w.store.clock(None).await.expect("clock");
+    let second = w.store.clock(None).await.expect("clock");
+    assert!(first <= second, "{first} before {second}");
 }

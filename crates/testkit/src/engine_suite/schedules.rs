@@ -146,35 +146,39 @@ async fn recent(arena: &Arena, n: u64) -> Timestamp {
         .expect("an instant")
 }
 
+async fn status(arena: &Arena, run: &RunRecord) -> WorkflowStatus {
+    let run = arena.store.get_run(run.id).await.expect("reads");
+    run.expect("it exists").status
+}
+
 async fn ended(client: &Client, run: &RunRecord) -> RunRecord {
     client.run::<Scripted>(run.id).ended().await.expect("ends")
 }
 
 async fn a_tick_is_fired_once_by_two_engines(arena: &Arena) {
     let engines = [started(arena).await, started(arena).await];
-    let client = Client::on(arena.store.clone());
-    let mut ticks = Vec::new();
-    for n in 0..5 {
+    let first = recent(arena, 0).await;
+    let mut ticks = vec![first];
+    due(arena, first, OverlapPolicy::Allow, &short()).await;
+    fired(arena, first).await;
+    for n in 1..5 {
         let tick = recent(arena, n).await;
+        tick_again(arena, tick).await;
+        fired(arena, tick).await;
         ticks.push(tick);
-        if n == 0 {
-            due(arena, tick, OverlapPolicy::Allow, &short()).await;
-        } else {
-            tick_again(arena, tick).await;
+    }
+    let runs = runs(arena).await;
+    assert_eq!(runs.len(), ticks.len(), "one run for each tick");
+    for run in &runs {
+        // Seen in the store: the engines share one bell here, and a process does not hear its own rings.
+        while !status(arena, run).await.is_terminal() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let schedule = fired(arena, tick).await;
-        let run = client.run::<Scripted>(schedule.last_run.expect("a run"));
-        assert_eq!(run.result().await.expect("completes"), json!(["tick"]));
+        assert_eq!(status(arena, run).await, WorkflowStatus::Completed);
     }
     for engine in engines {
         engine.shutdown().await.expect("stops");
     }
-    ticks.dedup();
-    assert_eq!(
-        runs(arena).await.len(),
-        ticks.len(),
-        "one run for each tick"
-    );
 }
 
 async fn a_created_schedule_knows_its_next_tick(arena: &Arena) {

@@ -28,6 +28,10 @@ pub struct Script {
 }
 
 /// One step.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a test's script: boxes would only make it harder to write"
+)]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Step {
     /// Runs an activity and waits for it.
@@ -198,8 +202,17 @@ impl Scripted {
             }],
             Step::StartThenCancel { name, signal } => {
                 let id = self.id(0);
-                self.waits.push(format!("signal {signal}"));
-                vec![schedule(id, &name, &json!(0), ActivityOptions::default())]
+                let mut actions = vec![schedule(
+                    id.clone(),
+                    &name,
+                    &json!(0),
+                    ActivityOptions::default(),
+                )];
+                if self.early.iter().any(|(early, _)| *early == signal) {
+                    actions.push(WorkflowAction::CancelActivity { activity_id: id });
+                }
+                actions.extend(self.take_early(&signal));
+                actions
             }
             Step::Panic => panic!("as the script says"),
             Step::Fail { message } => vec![WorkflowAction::FailWorkflow {

@@ -96,6 +96,10 @@ pub(super) fn add(builder: EngineBuilder, world: &Arc<World>, node: &str) -> Eng
         sleep(Duration::from_secs(60)).await;
         Ok(Value::Null)
     });
+    let builder = noted.add(builder, "stubborn", |_ctx, input| async move {
+        sleep(Duration::from_secs(3)).await;
+        Ok(input)
+    });
     noted.add(builder, PATIENT, |ctx, input| async move {
         tokio::select! {
             biased;

@@ -110,7 +110,11 @@ impl Argument for Vec<TaskResult> {
 impl Argument for Vec<TurnCommit> {
     fn sketch(&self) -> String {
         list(self, |turn| {
-            let events: Vec<&str> = turn.events.iter().map(|event| event.event_type()).collect();
+            let events: Vec<&str> = turn
+                .events
+                .iter()
+                .map(durable_core::WorkflowEvent::event_type)
+                .collect();
             let tasks: Vec<String> = turn
                 .tasks
                 .iter()

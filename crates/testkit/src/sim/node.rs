@@ -56,7 +56,6 @@ pub(super) struct Machine {
     pub(super) nodes: Arc<Nodes>,
     pub(super) random: Random,
     pub(super) always_replay: bool,
-    pub(super) slots: usize,
 }
 
 /// How an engine's time ends.
@@ -164,7 +163,7 @@ impl Machine {
             who.to_owned(),
             self.random.bits(),
         );
-        let (slots, random) = (self.slots, &mut self.random);
+        let (slots, random) = (self.world.slots, &mut self.random);
         let builder = Engine::on(Arc::new(store))
             .workflow::<Scripted>()
             .runtime(runtime)

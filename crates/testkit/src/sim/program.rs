@@ -214,7 +214,10 @@ impl<'a> Generator<'a> {
             }
             _ => {
                 let (signal, payload) = self.signal();
-                let name = "patient".to_owned();
+                let name = self
+                    .random
+                    .pick(&["patient", "patient", "stubborn"])
+                    .to_owned();
                 draft.push(
                     Step::StartThenCancel { name, signal },
                     Part::Exactly(payload),

@@ -31,8 +31,6 @@ pub(super) struct Scenario {
     world: Arc<World>,
     ground: Ground,
     random: Random,
-    machines: usize,
-    slots: usize,
 }
 
 impl Scenario {
@@ -41,9 +39,9 @@ impl Scenario {
         // Neighbouring seeds shall have nothing in common.
         let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
         let climate = Climate::of(&mut random);
-        let world = Arc::new(World::new(climate, trace));
         let machines = 1 + random.index(3);
         let slots = random.pick(&[1, 1, 2, 3, 6]);
+        let world = Arc::new(World::new(climate, machines, slots, trace));
         world.note("world", || {
             format!("seed {seed}, {climate:?}, {machines} nodes, {slots} slots each")
         });
@@ -51,8 +49,6 @@ impl Scenario {
             world,
             ground,
             random,
-            machines,
-            slots,
         }
     }
 
@@ -80,7 +76,7 @@ impl Scenario {
         let always_replay = self.random.one_in(4);
         let clocks_jump = self.random.one_in(2);
         let mut tasks = Vec::new();
-        for index in 0..self.machines {
+        for index in 0..self.world.machines {
             let skew = if clocks_jump {
                 i64::try_from(self.random.below(6000)).unwrap_or(0) - 3000
             } else {
@@ -103,7 +99,6 @@ impl Scenario {
                 nodes: Arc::clone(nodes),
                 random: self.random.fork(),
                 always_replay,
-                slots: self.slots,
             };
             tasks.push(tokio::spawn(machine.run()));
         }
@@ -140,7 +135,7 @@ impl Scenario {
         Caller {
             world: Arc::clone(&self.world),
             nodes: Arc::clone(nodes),
-            own: Client::on_runtime(Arc::new(store), runtime.clone()),
+            own: Client::on_runtime(Arc::new(store), &runtime),
             runtime,
             random: self.random.fork(),
             who,

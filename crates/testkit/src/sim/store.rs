@@ -13,8 +13,8 @@ use everruns_durable::persistence::model::{
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus,
+    TaskResult, TaskStatus, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -44,6 +44,7 @@ pub(super) struct SimStore {
     ground: Ground,
     world: Arc<World>,
     who: String,
+    is_node: bool,
     dice: Mutex<Random>,
     pace: Mutex<Pace>,
 }
@@ -63,6 +64,7 @@ impl SimStore {
         Self {
             ground,
             world,
+            is_node: who.starts_with('n'),
             who,
             dice: Mutex::new(Random::new(seed)),
             pace: Mutex::default(),
@@ -123,9 +125,36 @@ impl SimStore {
         }
     }
 
+    /// In calm times a node has no more leases than slots: a slot is free when its result is stored, and not before.
+    async fn count_leases(&self) {
+        if self.world.climate != Climate::Calm || !self.is_node {
+            return;
+        }
+        let claimed = TaskFilter {
+            status: Some(TaskStatus::Claimed),
+            ..TaskFilter::default()
+        };
+        let listed = self.ground.store.list_tasks(claimed, Page::default());
+        let Ok(tasks) = self.reach(listed).await else {
+            return;
+        };
+        let own = tasks
+            .iter()
+            .filter(|task| task.claimed_by.as_deref() == Some(&*self.who));
+        let (leases, slots) = (own.count(), self.world.slots);
+        if leases > slots {
+            self.world.violated(format!(
+                "{} has {leases} leases and {slots} slots",
+                self.who
+            ));
+        }
+    }
+
     fn tell<T: Answer>(&self, method: &'static str, asked: &str, answer: &StoreResult<T>) {
         if let Ok(answer) = answer {
             answer.tell(&self.world);
+            let given_back = usize::from(method == "release_tasks");
+            self.world.count(Happening::TaskReleased, given_back);
         }
         self.world.note(&self.who, || {
             let answered = match answer {
@@ -176,6 +205,7 @@ macro_rules! unreliable {
                     let _ = now;
                     let answer = self.reach(self.ground.store.$method($($arg.at(now)),*)).await;
                     self.tell(method, &asked, &answer);
+                    self.count_leases().await;
                     self.pause(method, fate.after).await;
                     if fate.kind == FateKind::FailsAfter {
                         return Err(lost(method));

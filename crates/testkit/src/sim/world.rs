@@ -18,6 +18,10 @@ const BEGINNING: i64 = 1_800_000_000;
 /// The world of one seed.
 pub(super) struct World {
     pub(super) climate: Climate,
+    /// Engines at a time.
+    pub(super) machines: usize,
+    /// Activities that each of them runs at once.
+    pub(super) slots: usize,
     pub(super) trace: Trace,
     pub(super) ledger: Ledger,
     began: Instant,
@@ -30,9 +34,11 @@ pub(super) struct World {
 
 impl World {
     /// To be called within the seed's runtime.
-    pub(super) fn new(climate: Climate, trace: bool) -> Self {
+    pub(super) fn new(climate: Climate, machines: usize, slots: usize, trace: bool) -> Self {
         Self {
             climate,
+            machines,
+            slots,
             trace: Trace::new(trace),
             ledger: Ledger::default(),
             began: Instant::now(),

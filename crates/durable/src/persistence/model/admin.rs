@@ -91,7 +91,7 @@ pub struct StoreCounts {
 }
 
 /// What waits, at a glance: whether there is something to do that nobody may have rung for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glance {
     /// Tasks may be claimed.
     pub tasks: bool,

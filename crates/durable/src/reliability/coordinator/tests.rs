@@ -62,7 +62,7 @@ async fn health_counts_fresh_workers_that_run_activities() {
     .await;
     register(&coordinator, "silent", Duration::from_secs(90), |_| {}).await;
     register(&coordinator, "turns only", Duration::ZERO, |worker| {
-        worker.activity_types.clear()
+        worker.activity_types.clear();
     })
     .await;
     let health = coordinator.check_system_health().await.expect("looks");

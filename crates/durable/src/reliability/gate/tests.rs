@@ -182,30 +182,37 @@ async fn successes_of_a_closed_breaker_are_not_written() {
     assert_eq!(world.store.get_breaker(KEY).await.expect("reads"), None);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn exactly_the_permitted_probes_pass_when_both_ask_at_once() {
-    for _ in 0..50 {
-        let world = World::new();
-        world.open().await;
-        world.pass(RESET);
-        let ask = |gate: &Arc<Gate>| {
-            let gate = Arc::clone(gate);
-            tokio::spawn(async move { admitted(&gate, &guarded(100)).await })
-        };
-        let (here, there) = (ask(&world.here), ask(&world.there));
-        let passed = here.await.expect("ends") + there.await.expect("ends");
-        assert_eq!(passed, 2);
-    }
+    let world = World::new();
+    world.open().await;
+    world.pass(RESET);
+    let (many_here, many_there) = (guarded(100), guarded(100));
+    let (here, there) = tokio::join!(
+        admitted(&world.here, &many_here),
+        admitted(&world.there, &many_there)
+    );
+    assert_eq!(here + there, 2);
 }
 
 #[tokio::test]
-async fn of_two_that_read_the_same_state_only_one_gives_probes() {
+async fn failures_reported_at_once_all_count() {
     let world = World::new();
-    world.open().await;
-    let first: Kept<durable_core::Breaker> = Kept::read(&*world.store, KEY).await.expect("reads");
-    let second: Kept<durable_core::Breaker> = Kept::read(&*world.store, KEY).await.expect("reads");
-    assert!(first.save(&*world.store).await.expect("saves"));
-    assert!(!second.save(&*world.store).await.expect("is refused"));
+    let (one, other) = (guarded(1), guarded(1));
+    tokio::join!(fail(&world.here, &one[0]), fail(&world.there, &other[0]));
+    assert_eq!(world.record().await.failure_count, 2);
+}
+
+#[tokio::test]
+async fn limiter_asked_by_both_at_once_grants_its_burst_once() {
+    let world = World::new();
+    let limit = RateLimitConfig::per_second(10).with_burst(5);
+    let (many_here, many_there) = (limited(5, limit.clone()), limited(5, limit));
+    let (here, there) = tokio::join!(
+        admitted(&world.here, &many_here),
+        admitted(&world.there, &many_there)
+    );
+    assert_eq!(here + there, 5);
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ fn claim_is_as_large_as_the_batch_or_the_free_slots() {
     let _held = take(&large, 1);
     assert_eq!(large.claim_size(), 50);
     let small = pool(Resources::default(), |settings| {
-        settings.max_concurrent_tasks = 3
+        settings.max_concurrent_tasks = 3;
     });
     let _held = take(&small, 1);
     assert_eq!(small.claim_size(), 3);
@@ -119,7 +119,7 @@ fn share_of_new_tasks_is_rounded_up() {
 #[test]
 fn full_worker_says_so_until_it_is_below_the_low_watermark() {
     let pool = pool(Resources::default(), |settings| {
-        settings.max_concurrent_tasks = 10
+        settings.max_concurrent_tasks = 10;
     });
     let mut held = take(&pool, 9);
     assert_eq!(
@@ -135,7 +135,7 @@ fn full_worker_says_so_until_it_is_below_the_low_watermark() {
 #[test]
 fn slots_of_a_claim_under_way_are_no_load() {
     let pool = pool(Resources::default(), |settings| {
-        settings.max_concurrent_tasks = 2
+        settings.max_concurrent_tasks = 2;
     });
     let _held = take(&pool, 2);
     pool.claiming(2);

@@ -1,0 +1,47 @@
+//! The simulator: some seeds, and that a seed can be repeated.
+
+use durable_testkit::sim::{Campaign, Under, play};
+
+fn campaign(seeds: u64, start: u64, under: Under) -> Campaign {
+    Campaign {
+        seeds,
+        start,
+        under,
+        threads: 2,
+        fail_fast: false,
+    }
+}
+
+#[test]
+fn sixty_seeds_are_clean_on_memory() {
+    let report = campaign(60, 0, Under::Memory).run().expect("it can be run");
+    assert_eq!(report.seeds, 60);
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
+
+#[test]
+fn ten_seeds_are_clean_on_sqlite() {
+    let report = campaign(10, 0, Under::Sqlite).run().expect("it can be run");
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 100..120 {
+        let first = play(seed, Under::Memory, true).expect("it can be played");
+        let second = play(seed, Under::Memory, true).expect("it can be played");
+        assert!(!first.trace.is_empty());
+        let differs = first
+            .trace
+            .iter()
+            .zip(&second.trace)
+            .position(|(one, two)| one != two);
+        if let Some(line) = differs {
+            panic!(
+                "seed {seed}, line {line}:\n{}\n{}",
+                first.trace[line], second.trace[line]
+            );
+        }
+        assert_eq!(first.trace.len(), second.trace.len(), "seed {seed}");
+    }
+}
