@@ -78,6 +78,8 @@ mod guide {
     struct Schedules;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]
     struct Timeouts;
+    #[doc = include_str!("../../../docs/guide/workers-and-capacity.md")]
+    struct WorkersAndCapacity;
     #[doc = include_str!("../../../README.md")]
     struct Readme;
 }
