@@ -19,7 +19,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Open the embedded store and take it through one small workflow-shaped exercise.
+    /// Run the engine on its embedded store, with one small workflow that tells what happens to it.
     Dev(dev::Options),
     /// The schema of a database.
     Migrate(migrate::Options),
