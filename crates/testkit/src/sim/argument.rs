@@ -21,6 +21,11 @@ pub(super) trait Argument: Debug + Sized {
         self
     }
 
+    /// Turns to be committed: run and turn.
+    fn turns(&self) -> Vec<(Uuid, Uuid)> {
+        Vec::new()
+    }
+
     /// For the trace.
     fn sketch(&self) -> String {
         short(&format!("{self:?}"))
@@ -108,6 +113,10 @@ impl Argument for Vec<TaskResult> {
 }
 
 impl Argument for Vec<TurnCommit> {
+    fn turns(&self) -> Vec<(Uuid, Uuid)> {
+        self.iter().map(|turn| (turn.run_id, turn.turn_id)).collect()
+    }
+
     fn sketch(&self) -> String {
         list(self, |turn| {
             let events: Vec<&str> = turn.events.iter().map(|event| event.event_type()).collect();
