@@ -165,7 +165,8 @@ impl SimulatorProof {
             .args(["sim", "--fail-fast", "--seeds", Self::SEEDS])
             .env_remove(CHOICE)
             .envs(bug.map(|bug| (CHOICE, bug.name())));
-        let ended = Ended::of(&mut command, self.hangs_after).context("cannot run the simulator")?;
+        let ended =
+            Ended::of(&mut command, self.hangs_after).context("cannot run the simulator")?;
         ended.verdict("simulator")
     }
 }

@@ -31,9 +31,16 @@ fn the_same_seed_gives_the_same_trace() {
         let first = play(seed, Under::Memory, true).expect("it can be played");
         let second = play(seed, Under::Memory, true).expect("it can be played");
         assert!(!first.trace.is_empty());
-        let differs = first.trace.iter().zip(&second.trace).position(|(one, two)| one != two);
+        let differs = first
+            .trace
+            .iter()
+            .zip(&second.trace)
+            .position(|(one, two)| one != two);
         if let Some(line) = differs {
-            panic!("seed {seed}, line {line}:\n{}\n{}", first.trace[line], second.trace[line]);
+            panic!(
+                "seed {seed}, line {line}:\n{}\n{}",
+                first.trace[line], second.trace[line]
+            );
         }
         assert_eq!(first.trace.len(), second.trace.len(), "seed {seed}");
     }

@@ -39,7 +39,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         other => bail!("the simulator runs on memory and sqlite, not on {other:?}"),
     };
     if args.trace {
-        ensure!(args.seeds == 1, "a trace is for one seed: --seeds 1 --start S");
+        ensure!(
+            args.seeds == 1,
+            "a trace is for one seed: --seeds 1 --start S"
+        );
         return traced(args.start, under);
     }
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -84,7 +87,10 @@ fn print(args: &Args, report: &Report) -> ExitCode {
         Vec::new()
     };
     for what in &missing {
-        println!("FAILED vacuous: never happened, so nothing is shown about it: {}", what.text());
+        println!(
+            "FAILED vacuous: never happened, so nothing is shown about it: {}",
+            what.text()
+        );
     }
     println!(
         "seeds: {}, violations: {}, {:.0} seeds/s",

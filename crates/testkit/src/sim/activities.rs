@@ -32,7 +32,13 @@ impl UnderWay {
         world.count(Happening::HeartbeatFound, usize::from(found));
         let what = format!("{} {} #{serial}", ctx.activity_type(), ctx.activity_id);
         let run = ctx.workflow_id.simple().to_string();
-        world.note(node, || format!("begins {what} of run {} attempt {}", &run[28..], ctx.attempt));
+        world.note(node, || {
+            format!(
+                "begins {what} of run {} attempt {}",
+                &run[28..],
+                ctx.attempt
+            )
+        });
         Self {
             world: Arc::clone(world),
             node: node.to_owned(),
@@ -72,7 +78,10 @@ pub(super) fn add(builder: EngineBuilder, world: &Arc<World>, node: &str) -> Eng
         Ok(input)
     });
     let builder = noted.add(builder, "nap", |_ctx, input| async move {
-        sleep(Duration::from_millis(200 + 300 * input.as_u64().unwrap_or(0))).await;
+        sleep(Duration::from_millis(
+            200 + 300 * input.as_u64().unwrap_or(0),
+        ))
+        .await;
         Ok(input)
     });
     let builder = noted.add(builder, "pages", pages);
@@ -128,7 +137,10 @@ impl Noted<'_> {
 /// Fails until the attempt it is told to succeed at.
 async fn flaky(ctx: ActivityContext, input: Value) -> Answered {
     if u64::from(ctx.attempt) < input.as_u64().unwrap_or(0) {
-        return Err(ActivityError::new("Flaky", format!("attempt {}", ctx.attempt)));
+        return Err(ActivityError::new(
+            "Flaky",
+            format!("attempt {}", ctx.attempt),
+        ));
     }
     Ok(json!(ctx.attempt))
 }

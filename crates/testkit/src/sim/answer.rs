@@ -7,8 +7,8 @@ use everruns_durable::persistence::model::{
     Attributes, BreakerRecord, ClaimedTask, ClaimedTurn, DeadLetter, DecisionOutcome,
     FinishOutcome, Fired, History, LeaseState, OutboxRecord, ReapedTask, Rejection, Relayed,
     RollupRecord, RunRecord, ScheduleOutcome, ScheduleRecord, SendOutcome, StartOutcome,
-    StepLogRecord, StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome,
-    UpdateRecord, WorkerInfo, WorkerStatus,
+    StepLogRecord, StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome, UpdateRecord,
+    WorkerInfo, WorkerStatus,
 };
 
 use super::argument::list;
@@ -42,17 +42,24 @@ plain! {
 
 impl Answer for Option<RunRecord> {
     fn sketch(&self) -> String {
-        self.as_ref().map_or_else(|| "none".to_owned(), |run| {
-            format!("{} at {} iteration {}", run.status, run.sequence, run.iteration)
-        })
+        self.as_ref().map_or_else(
+            || "none".to_owned(),
+            |run| {
+                format!(
+                    "{} at {} iteration {}",
+                    run.status, run.sequence, run.iteration
+                )
+            },
+        )
     }
 }
 
 impl Answer for Option<History> {
     fn sketch(&self) -> String {
-        self.as_ref().map_or_else(|| "none".to_owned(), |history| {
-            format!("{} events", history.events.len())
-        })
+        self.as_ref().map_or_else(
+            || "none".to_owned(),
+            |history| format!("{} events", history.events.len()),
+        )
     }
 }
 
@@ -68,14 +75,25 @@ impl Answer for Vec<ClaimedTurn> {
 
 impl Answer for Vec<Option<ClaimedTurn>> {
     fn sketch(&self) -> String {
-        list(self, |turn| turn.as_ref().map_or_else(|| "none".to_owned(), sketch_turn))
+        list(self, |turn| {
+            turn.as_ref().map_or_else(|| "none".to_owned(), sketch_turn)
+        })
     }
 }
 
 fn sketch_turn(turn: &ClaimedTurn) -> String {
-    let facts: Vec<&str> = turn.facts.iter().map(|fact| fact.event.event_type()).collect();
+    let facts: Vec<&str> = turn
+        .facts
+        .iter()
+        .map(|fact| fact.event.event_type())
+        .collect();
     let run = &turn.run;
-    format!("run {} at {} facts {}", run.id, run.sequence, facts.join(" "))
+    format!(
+        "run {} at {} facts {}",
+        run.id,
+        run.sequence,
+        facts.join(" ")
+    )
 }
 
 impl Answer for Vec<ClaimedTask> {
@@ -85,14 +103,19 @@ impl Answer for Vec<ClaimedTask> {
 
     fn sketch(&self) -> String {
         list(self, |task| {
-            format!("{}/{} attempt {}", task.lease.run_id, task.activity_id, task.lease.attempt)
+            format!(
+                "{}/{} attempt {}",
+                task.lease.run_id, task.activity_id, task.lease.attempt
+            )
         })
     }
 }
 
 impl Answer for Vec<FinishOutcome> {
     fn tell(&self, world: &World) {
-        let lost = self.iter().filter(|outcome| **outcome == FinishOutcome::LeaseLost);
+        let lost = self
+            .iter()
+            .filter(|outcome| **outcome == FinishOutcome::LeaseLost);
         world.count(Happening::LeaseLost, lost.count());
     }
 }
@@ -117,7 +140,8 @@ impl Answer for Vec<TurnOutcome> {
                 TurnOutcome::Committed(committed) => {
                     world.count(Happening::TurnRepeated, usize::from(committed.repeated));
                     let handed = committed.tasks.iter();
-                    let handed = handed.filter(|task| matches!(task.place, TaskPlace::Leased { .. }));
+                    let handed =
+                        handed.filter(|task| matches!(task.place, TaskPlace::Leased { .. }));
                     world.count(Happening::TaskHandedOver, handed.count());
                 }
                 TurnOutcome::Rejected(Rejection::LeaseLost { .. }) => {
@@ -137,7 +161,11 @@ impl Answer for Vec<TurnOutcome> {
                 "committed at {} arrivals {}{}",
                 committed.sequence,
                 committed.arrivals,
-                if committed.repeated { " (repeated)" } else { "" }
+                if committed.repeated {
+                    " (repeated)"
+                } else {
+                    ""
+                }
             ),
             TurnOutcome::Rejected(rejection) => format!("refused: {rejection}"),
         })

@@ -114,7 +114,9 @@ impl Argument for Vec<TaskResult> {
 
 impl Argument for Vec<TurnCommit> {
     fn turns(&self) -> Vec<(Uuid, Uuid)> {
-        self.iter().map(|turn| (turn.run_id, turn.turn_id)).collect()
+        self.iter()
+            .map(|turn| (turn.run_id, turn.turn_id))
+            .collect()
     }
 
     fn sketch(&self) -> String {

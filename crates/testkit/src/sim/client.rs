@@ -86,7 +86,9 @@ impl Caller {
         )
         .await;
         let run = self.wait(run_id).await;
-        self.world.note(&self.who, || format!("run {} ended: {}", plan.key, run.status));
+        self.world.note(&self.who, || {
+            format!("run {} ended: {}", plan.key, run.status)
+        });
         Told {
             plan,
             run,
@@ -107,7 +109,10 @@ impl Caller {
     }
 
     fn client(&mut self) -> Client {
-        let beside = self.random.one_in(2).then(|| self.nodes.pick(&mut self.random));
+        let beside = self
+            .random
+            .one_in(2)
+            .then(|| self.nodes.pick(&mut self.random));
         beside.flatten().unwrap_or_else(|| self.own.clone())
     }
 
@@ -121,13 +126,15 @@ impl Caller {
             match start.await {
                 Ok(handle) => {
                     let run_id = handle.id();
-                    self.world.note(&self.who, || format!("started {} as {run_id}", plan.key));
+                    self.world
+                        .note(&self.who, || format!("started {} as {run_id}", plan.key));
                     return run_id;
                 }
                 Err(error) if error.is_retryable() => sleep(AGAIN_AFTER).await,
                 Err(error) => {
                     let key = &plan.key;
-                    self.world.violated(format!("the start of {key} was refused: {error}"));
+                    self.world
+                        .violated(format!("the start of {key} was refused: {error}"));
                     std::future::pending::<()>().await;
                 }
             }
@@ -165,7 +172,9 @@ impl Caller {
         let payload = Payload::from_value(&signal.payload).expect("a number is JSON");
         loop {
             let client = self.client();
-            let sent = client.send(run_id, signal_id, &signal.name, payload.clone()).await;
+            let sent = client
+                .send(run_id, signal_id, &signal.name, payload.clone())
+                .await;
             match sent {
                 Ok(()) => {
                     self.world.count(Happening::SignalAccepted, 1);
@@ -178,7 +187,8 @@ impl Caller {
                 Err(error) if error.is_retryable() => sleep(AGAIN_AFTER).await,
                 Err(error) => {
                     let name = &signal.name;
-                    self.world.violated(format!("signal {name} cannot be sent: {error}"));
+                    self.world
+                        .violated(format!("signal {name} cannot be sent: {error}"));
                     return (signal_id, false);
                 }
             }
@@ -204,7 +214,8 @@ impl Caller {
                 Err(error) if error.is_run_finished() => return false,
                 Err(error) if error.is_retryable() => sleep(AGAIN_AFTER).await,
                 Err(error) => {
-                    self.world.violated(format!("{interference:?} cannot be sent: {error}"));
+                    self.world
+                        .violated(format!("{interference:?} cannot be sent: {error}"));
                     return false;
                 }
             }
@@ -227,7 +238,8 @@ impl Caller {
                 Ok(run) => return run,
                 Err(error) if error.is_retryable() => sleep(AGAIN_AFTER).await,
                 Err(error) => {
-                    self.world.violated(format!("run {run_id} cannot be waited for: {error}"));
+                    self.world
+                        .violated(format!("run {run_id} cannot be waited for: {error}"));
                     std::future::pending::<()>().await;
                 }
             }

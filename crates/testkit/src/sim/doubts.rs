@@ -16,7 +16,10 @@ impl Doubts {
     pub(super) fn passed_over(&self, turns: &[(Uuid, Uuid)]) -> Option<Uuid> {
         let open = self.open.lock();
         let other = |run: &Uuid, turn: &Uuid| open.get(run).is_some_and(|doubted| doubted != turn);
-        turns.iter().find(|(run, turn)| other(run, turn)).map(|(run, _)| *run)
+        turns
+            .iter()
+            .find(|(run, turn)| other(run, turn))
+            .map(|(run, _)| *run)
     }
 
     /// What became of these turns is not known.

@@ -87,7 +87,11 @@ impl Machine {
         }
         let engine = match self.engine(who, &life).start().await {
             Ok(engine) => engine,
-            Err(error) => return self.world.violated(format!("{who} does not start: {error}")),
+            Err(error) => {
+                return self
+                    .world
+                    .violated(format!("{who} does not start: {error}"));
+            }
         };
         self.world.note(who, || "starts".to_owned());
         self.nodes.came_up(self.index, engine.client());
@@ -144,7 +148,9 @@ impl Machine {
                 self.world.count(Happening::ShutDown, 1);
                 self.world.note(who, || format!("has shut down: {ended:?}"));
             }
-            Err(_) => self.world.violated(format!("the shutdown of {who} does not end")),
+            Err(_) => self
+                .world
+                .violated(format!("the shutdown of {who} does not end")),
         }
     }
 

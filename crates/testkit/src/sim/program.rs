@@ -135,7 +135,10 @@ impl<'a> Generator<'a> {
         match kind {
             0..14 => {
                 let value = json!(self.random.below(1000));
-                draft.push(self.activity("echo", value.clone(), 3), Part::Exactly(value));
+                draft.push(
+                    self.activity("echo", value.clone(), 3),
+                    Part::Exactly(value),
+                );
             }
             14..22 => {
                 let succeeds_at = 1 + self.random.below(3);
@@ -144,11 +147,17 @@ impl<'a> Generator<'a> {
             }
             22..32 => {
                 let millis = json!(300 + self.random.below(4000));
-                draft.push(self.activity("slow", millis.clone(), 3), Part::Exactly(millis));
+                draft.push(
+                    self.activity("slow", millis.clone(), 3),
+                    Part::Exactly(millis),
+                );
             }
             32..36 => {
                 let pages = 2 + self.random.below(4);
-                draft.push(self.beating("pages", json!(pages), 100), Part::Exactly(json!(pages)));
+                draft.push(
+                    self.beating("pages", json!(pages), 100),
+                    Part::Exactly(json!(pages)),
+                );
             }
             36..40 => {
                 let found = if self.steady {
@@ -205,8 +214,14 @@ impl<'a> Generator<'a> {
             }
             _ => {
                 let (signal, payload) = self.signal();
-                let name = self.random.pick(&["patient", "patient", "stubborn"]).to_owned();
-                draft.push(Step::StartThenCancel { name, signal }, Part::Exactly(payload));
+                let name = self
+                    .random
+                    .pick(&["patient", "patient", "stubborn"])
+                    .to_owned();
+                draft.push(
+                    Step::StartThenCancel { name, signal },
+                    Part::Exactly(payload),
+                );
             }
         }
     }
@@ -216,7 +231,9 @@ impl<'a> Generator<'a> {
         let count = 2 + self.random.index(3);
         let name = self.random.pick(&["echo", "nap"]).to_owned();
         draft.steps.push(Step::Line { name, count });
-        draft.parts.extend((0..count).map(|n| Part::Exactly(json!(n))));
+        draft
+            .parts
+            .extend((0..count).map(|n| Part::Exactly(json!(n))));
     }
 
     fn signal(&mut self) -> (String, Value) {

@@ -42,7 +42,9 @@ impl Scenario {
         let machines = 1 + random.index(3);
         let slots = random.pick(&[1, 1, 2, 3, 6]);
         let world = Arc::new(World::new(climate, machines, slots, trace));
-        world.note("world", || format!("seed {seed}, {climate:?}, {machines} nodes, {slots} slots each"));
+        world.note("world", || {
+            format!("seed {seed}, {climate:?}, {machines} nodes, {slots} slots each")
+        });
         Self {
             world,
             ground,
@@ -75,10 +77,18 @@ impl Scenario {
         let clocks_jump = self.random.one_in(2);
         let mut tasks = Vec::new();
         for index in 0..self.world.machines {
-            let skew = if clocks_jump { i64::try_from(self.random.below(6000)).unwrap_or(0) - 3000 } else { 0 };
+            let skew = if clocks_jump {
+                i64::try_from(self.random.below(6000)).unwrap_or(0) - 3000
+            } else {
+                0
+            };
             let clock = Arc::new(SimClock::new(Arc::clone(&self.world), skew));
             if clocks_jump {
-                let jumps = disturb(Arc::clone(&clock), Arc::clone(&self.world), self.random.fork());
+                let jumps = disturb(
+                    Arc::clone(&clock),
+                    Arc::clone(&self.world),
+                    self.random.fork(),
+                );
                 tasks.push(tokio::spawn(jumps));
             }
             let machine = Machine {
@@ -176,7 +186,9 @@ impl Scenario {
             match self.direct(settled).await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => self.world.violated(format!("the store cannot be read: {error}")),
+                Err(error) => self
+                    .world
+                    .violated(format!("the store cannot be read: {error}")),
             }
             sleep(Duration::from_millis(200)).await;
         }
@@ -196,25 +208,31 @@ impl Scenario {
         match self.direct(store.dump()).await {
             Ok(dump) => Some(dump),
             Err(error) => {
-                self.world.violated(format!("the store cannot be read: {error}"));
+                self.world
+                    .violated(format!("the store cannot be read: {error}"));
                 None
             }
         }
     }
 
     async fn report_stuck(&self) {
-        let Some(dump) = self.dump().await else { return };
+        let Some(dump) = self.dump().await else {
+            return;
+        };
         for run in dump.runs.iter().filter(|run| !run.run.status.is_terminal()) {
             self.world.violated(format!("stuck: {}", waits_for(run)));
         }
         let messages: usize = dump.runs.iter().map(|run| run.messages.len()).sum();
         if messages > 0 {
-            self.world.violated(format!("stuck: {messages} messages are not delivered"));
+            self.world
+                .violated(format!("stuck: {messages} messages are not delivered"));
         }
     }
 
     async fn check(&self, told: &[Told]) {
-        let Some(dump) = self.dump().await else { return };
+        let Some(dump) = self.dump().await else {
+            return;
+        };
         let scene = check::Scene {
             world: &self.world,
             dump: &dump,
@@ -231,10 +249,28 @@ fn waits_for(dump: &RunDump) -> String {
     let tasks: Vec<String> = dump
         .tasks
         .iter()
-        .map(|task| format!("{} {} attempt {} deliveries {}", task.activity_id, task.status.as_str(), task.attempt, task.deliveries))
+        .map(|task| {
+            format!(
+                "{} {} attempt {} deliveries {}",
+                task.activity_id,
+                task.status.as_str(),
+                task.attempt,
+                task.deliveries
+            )
+        })
         .collect();
-    let timers: Vec<&str> = dump.timers.iter().map(|timer| timer.timer_id.as_str()).collect();
-    let last: Vec<&str> = dump.events.iter().rev().take(4).map(|event| event.event.event_type()).collect();
+    let timers: Vec<&str> = dump
+        .timers
+        .iter()
+        .map(|timer| timer.timer_id.as_str())
+        .collect();
+    let last: Vec<&str> = dump
+        .events
+        .iter()
+        .rev()
+        .take(4)
+        .map(|event| event.event.event_type())
+        .collect();
     format!(
         "run {} is {} at {} (iteration {}), arrivals {} consumed {}, ready {}, blocked {:?}, tasks {tasks:?}, timers {timers:?}, last events {last:?}",
         run.id,

@@ -12,9 +12,9 @@ use everruns_durable::persistence::model::{
     FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskStatus,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus,
+    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
+    TaskResult, TaskStatus, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -111,7 +111,8 @@ impl SimStore {
         };
         if busy {
             let who = &self.who;
-            self.world.violated(format!("{who} calls {method} in a loop that never waits"));
+            self.world
+                .violated(format!("{who} calls {method} in a loop that never waits"));
             sleep(Duration::from_secs(1)).await;
         }
         if !pause.is_zero() {
@@ -140,17 +141,24 @@ impl SimStore {
         let Ok(tasks) = self.reach(listed).await else {
             return;
         };
-        let own = tasks.iter().filter(|task| task.claimed_by.as_deref() == Some(&*self.who));
+        let own = tasks
+            .iter()
+            .filter(|task| task.claimed_by.as_deref() == Some(&*self.who));
         let (leases, slots) = (own.count(), self.world.slots);
         if leases > slots {
-            self.world.violated(format!("{} has {leases} leases and {slots} slots", self.who));
+            self.world.violated(format!(
+                "{} has {leases} leases and {slots} slots",
+                self.who
+            ));
         }
     }
 
     fn look_for_doubts(&self, turns: &[(Uuid, Uuid)]) {
         if let Some(run) = self.doubts.passed_over(turns) {
             let who = &self.who;
-            self.world.violated(format!("{who} goes on with run {run} although its last commit is in doubt"));
+            self.world.violated(format!(
+                "{who} goes on with run {run} although its last commit is in doubt"
+            ));
         }
     }
 

@@ -39,8 +39,12 @@ pub(super) fn short(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('-') {
         let start = at.wrapping_sub(8);
-        let id = rest.get(start..start.saturating_add(36)).filter(|id| is_uuid(id));
-        if at >= 8 && let Some(id) = id {
+        let id = rest
+            .get(start..start.saturating_add(36))
+            .filter(|id| is_uuid(id));
+        if at >= 8
+            && let Some(id) = id
+        {
             out.push_str(&rest[..start]);
             out.push_str(&id[32..]);
             rest = &rest[start + 36..];

@@ -55,7 +55,10 @@ impl Climate {
                 repeated: 20,
                 ..calm
             },
-            Self::Stalls => Rates { stalled: 12, ..calm },
+            Self::Stalls => Rates {
+                stalled: 12,
+                ..calm
+            },
             Self::Everything => Rates {
                 failed_before: 25,
                 failed_after: 25,

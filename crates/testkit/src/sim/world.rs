@@ -83,7 +83,12 @@ impl World {
     pub(super) fn note(&self, who: &str, what: impl FnOnce() -> String) {
         if self.trace.is_on() {
             let millis = self.millis();
-            let line = format!("{:>4}.{:03} {who:<6} {}", millis / 1000, millis % 1000, what());
+            let line = format!(
+                "{:>4}.{:03} {who:<6} {}",
+                millis / 1000,
+                millis % 1000,
+                what()
+            );
             self.trace.add(line);
         }
     }

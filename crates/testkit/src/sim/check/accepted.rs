@@ -29,12 +29,17 @@ fn each_has_one(scene: &Scene<'_>, run: &RunDump) {
                 attempts.insert(activity_id, 0);
             }
             WorkflowEvent::ActivityStarted {
-                activity_id, attempt, ..
+                activity_id,
+                attempt,
+                ..
             } => {
                 *started.entry((activity_id, *attempt)).or_default() += 1;
                 let before = attempts.insert(activity_id, *attempt).unwrap_or(0);
                 if *attempt != before + 1 {
-                    scene.violated(run, format!("attempt {attempt} of {activity_id} follows {before}"));
+                    scene.violated(
+                        run,
+                        format!("attempt {attempt} of {activity_id} follows {before}"),
+                    );
                 }
             }
             // Its answer may have been stored, and have waited when it was given up.
@@ -81,7 +86,10 @@ fn none_overlap_in_line(scene: &Scene<'_>, run: &RunDump) {
         if ended > pair[1].began_ms {
             scene.violated(
                 run,
-                format!("{} and {} are in line and ran at once", pair[0].activity_id, pair[1].activity_id),
+                format!(
+                    "{} and {} are in line and ran at once",
+                    pair[0].activity_id, pair[1].activity_id
+                ),
             );
         }
     }
@@ -91,7 +99,9 @@ fn is_sequential(run: &RunDump, id: &str) -> bool {
     // The same id may be used again by the next iteration, in another way: then nothing is claimed about it.
     let mut scheduled = run.events.iter().filter_map(|event| match &event.event {
         WorkflowEvent::ActivityScheduled {
-            activity_id, options, ..
+            activity_id,
+            options,
+            ..
         } if activity_id == id => Some(options.sequential),
         _ => None,
     });

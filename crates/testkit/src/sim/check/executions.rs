@@ -27,11 +27,17 @@ pub(super) fn check(scene: &Scene<'_>) {
                 .count();
             // An attempt whose claim's answer was lost may time out before anybody has begun it.
             if scene.world.climate == Climate::Calm && executions < attempts {
-                scene.violated(run, format!("{activity_id}: {attempts} attempts, only {executions} executions"));
+                scene.violated(
+                    run,
+                    format!("{activity_id}: {attempts} attempts, only {executions} executions"),
+                );
             }
             // Where no lease can be lost, every execution is an attempt.
             if scene.world.climate.is_steady() && executions > attempts {
-                scene.violated(run, format!("{activity_id}: {attempts} attempts and {executions} executions"));
+                scene.violated(
+                    run,
+                    format!("{activity_id}: {attempts} attempts and {executions} executions"),
+                );
             }
         }
     }

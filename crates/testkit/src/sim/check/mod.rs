@@ -32,7 +32,8 @@ impl Scene<'_> {
     fn violated(&self, run: &RunDump, what: impl AsRef<str>) {
         let key = run.run.idempotency_key.as_deref().unwrap_or("child");
         let id = run.run.id;
-        self.world.violated(format!("{key} ({id}): {}", what.as_ref()));
+        self.world
+            .violated(format!("{key} ({id}): {}", what.as_ref()));
     }
 }
 

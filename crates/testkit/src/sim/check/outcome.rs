@@ -11,7 +11,9 @@ use crate::sim::oracle::End;
 pub(super) fn check(scene: &Scene<'_>) {
     for told in scene.told {
         let Some(stored) = scene.run(told.run.id) else {
-            scene.world.violated(format!("{} was acknowledged and is gone", told.plan.key));
+            scene
+                .world
+                .violated(format!("{} was acknowledged and is gone", told.plan.key));
             continue;
         };
         if stored.run.status != told.run.status || stored.run.result != told.run.result {
@@ -28,17 +30,23 @@ fn wrong_end(told: &Told, stored: &RunDump) -> Option<String> {
     let interference = told.plan.interference;
     if interference == Interference::Terminate && told.interfered {
         return (!is_terminated(stored)).then(|| {
-            format!("its termination was acknowledged and it ended as {}", stored.run.status)
+            format!(
+                "its termination was acknowledged and it ended as {}",
+                stored.run.status
+            )
         });
     }
     if must_be_cancelled(told, stored) && stored.run.status != WorkflowStatus::Cancelled {
-        return Some(format!("it took a request to stop and ended as {}", stored.run.status));
+        return Some(format!(
+            "it took a request to stop and ended as {}",
+            stored.run.status
+        ));
     }
     match stored.run.status {
         WorkflowStatus::Completed => wrong_result(told, stored),
-        WorkflowStatus::Failed if is_terminated(stored) => (interference
-            != Interference::Terminate)
-            .then(|| "nobody terminated it".to_owned()),
+        WorkflowStatus::Failed if is_terminated(stored) => {
+            (interference != Interference::Terminate).then(|| "nobody terminated it".to_owned())
+        }
         WorkflowStatus::Failed => wrong_failure(told, stored),
         WorkflowStatus::Cancelled => {
             let asked = matches!(interference, Interference::Cancel | Interference::ShutDown);
@@ -51,7 +59,9 @@ fn wrong_end(told: &Told, stored: &RunDump) -> Option<String> {
 fn wrong_result(told: &Told, stored: &RunDump) -> Option<String> {
     let expected = &told.plan.program.expected;
     if let End::Failed { error_type, .. } = &expected.end {
-        return Some(format!("it completed and should have failed with {error_type}"));
+        return Some(format!(
+            "it completed and should have failed with {error_type}"
+        ));
     }
     match stored.run.result.to_value::<Value>() {
         Ok(result) => expected.differs(&result),
@@ -65,9 +75,9 @@ fn wrong_failure(told: &Told, stored: &RunDump) -> Option<String> {
     };
     match &told.plan.program.expected.end {
         End::Failed { error_type, .. } if *error_type == error.error_type => None,
-        End::Failed { error_type, .. } => {
-            Some(format!("it failed with {error} and should have failed with {error_type}"))
-        }
+        End::Failed { error_type, .. } => Some(format!(
+            "it failed with {error} and should have failed with {error_type}"
+        )),
         End::Completed => Some(format!("it failed with {error} and should have completed")),
     }
 }

@@ -19,7 +19,10 @@ pub(super) fn check(scene: &Scene<'_>) {
             match replay(run, iteration, events) {
                 Ok(()) => scene.world.count(Happening::Replayed, 1),
                 Err(problem) => {
-                    scene.violated(run, format!("iteration {iteration} does not replay: {problem}"));
+                    scene.violated(
+                        run,
+                        format!("iteration {iteration} does not replay: {problem}"),
+                    );
                 }
             }
         }
@@ -48,7 +51,10 @@ fn replay(run: &RunDump, iteration: u32, events: Vec<NumberedEvent>) -> Result<(
         return Err("it has no end".to_owned());
     }
     // Ended from outside before the first turn of the iteration.
-    if !matches!(events.first(), Some((_, WorkflowEvent::WorkflowStarted { .. }))) {
+    if !matches!(
+        events.first(),
+        Some((_, WorkflowEvent::WorkflowStarted { .. }))
+    ) {
         return Ok(());
     }
     let identity = RunIdentity {
@@ -60,8 +66,12 @@ fn replay(run: &RunDump, iteration: u32, events: Vec<NumberedEvent>) -> Result<(
     let mut replayer = Replayer::new(identity, program, ReplayMode::Strict);
     let mut state = HistoryState::after(events.first().map_or(0, |(number, _)| number - 1));
     for (number, event) in events {
-        state.accept(number, &event).map_err(|problem| problem.to_string())?;
-        replayer.push(number, event).map_err(|problem| problem.to_string())?;
+        state
+            .accept(number, &event)
+            .map_err(|problem| problem.to_string())?;
+        replayer
+            .push(number, event)
+            .map_err(|problem| problem.to_string())?;
     }
     replayer.finish().map_err(|problem| problem.to_string())?;
     Ok(())

@@ -13,11 +13,17 @@ pub(super) fn check(scene: &Scene<'_>) {
         for (signal_id, accepted) in &told.signals {
             let times = times_received(scene, *signal_id);
             if *accepted && times != 1 {
-                scene.violated(run, format!("signal {signal_id} was acknowledged and received {times} times"));
+                scene.violated(
+                    run,
+                    format!("signal {signal_id} was acknowledged and received {times} times"),
+                );
             }
             // Refused after an earlier try came through unseen: then it may be there.
             if !accepted && times > 1 {
-                scene.violated(run, format!("signal {signal_id} was received {times} times"));
+                scene.violated(
+                    run,
+                    format!("signal {signal_id} was received {times} times"),
+                );
             }
         }
     }

@@ -17,7 +17,10 @@ const IN_TIME: Duration = RENEWAL.saturating_mul(6);
 const ECHO_OF_THE_STORM: Duration = Duration::from_secs(9);
 
 pub(super) fn check(scene: &Scene<'_>) {
-    let patient = scene.executions.iter().filter(|one| one.activity_type == PATIENT);
+    let patient = scene
+        .executions
+        .iter()
+        .filter(|one| one.activity_type == PATIENT);
     for execution in patient {
         let Some(given_up_ms) = given_up(scene, execution) else {
             continue;

@@ -56,7 +56,9 @@ fn happening(event: &WorkflowEvent) -> Option<Happening> {
             will_retry: false, ..
         } => Happening::ActivityFailed,
         E::ActivityTimedOut { .. } => Happening::ActivityTimedOut,
-        E::ActivityFailed { error, .. } if error.error_type == error_types::START_TO_CLOSE_TIMEOUT => {
+        E::ActivityFailed { error, .. }
+            if error.error_type == error_types::START_TO_CLOSE_TIMEOUT =>
+        {
             Happening::ActivityTimedOut
         }
         E::ActivityCancelled { .. } => Happening::ActivityCancelled,
