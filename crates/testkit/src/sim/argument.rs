@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use durable_core::{Payload, Timestamp};
+use durable_core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{
     BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
     FireDue, LeaseExtension, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages, RunFilter,
@@ -121,7 +121,7 @@ impl Argument for Vec<TurnCommit> {
 
     fn sketch(&self) -> String {
         list(self, |turn| {
-            let events: Vec<&str> = turn.events.iter().map(|event| event.event_type()).collect();
+            let events: Vec<&str> = turn.events.iter().map(WorkflowEvent::event_type).collect();
             let tasks: Vec<String> = turn
                 .tasks
                 .iter()

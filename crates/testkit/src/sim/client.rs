@@ -223,7 +223,10 @@ impl Caller {
     }
 
     async fn reaches_iteration(&mut self, run_id: Uuid, iteration: u32) {
-        while iteration > 0 {
+        if iteration == 0 {
+            return;
+        }
+        loop {
             match self.own.get(run_id).await {
                 Ok(run) if run.iteration >= iteration || run.status.is_terminal() => return,
                 Ok(_) | Err(_) => sleep(AGAIN_AFTER).await,
