@@ -150,12 +150,6 @@ impl Answer for Vec<TurnOutcome> {
                 TurnOutcome::Rejected(Rejection::UnseenFacts { .. }) => {
                     world.count(Happening::UnseenFacts, 1);
                 }
-                TurnOutcome::Rejected(Rejection::Sequence { .. }) => {
-                    world.count(Happening::Conflict, 1);
-                    if world.machines == 1 && world.climate.is_steady() {
-                        world.violated("a node that is alone was not the first to take a turn");
-                    }
-                }
                 TurnOutcome::Rejected(_) => world.count(Happening::Conflict, 1),
             }
         }

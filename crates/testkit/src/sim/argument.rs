@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use durable_core::{Payload, Timestamp};
+use durable_core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{
     BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
     FireDue, LeaseExtension, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages, RunFilter,
@@ -19,6 +19,11 @@ pub(super) trait Argument: Debug + Sized {
     /// The same with the true time in it, where it names one.
     fn at(self, _now: Timestamp) -> Self {
         self
+    }
+
+    /// Turns to be committed: run and turn.
+    fn turns(&self) -> Vec<(Uuid, Uuid)> {
+        Vec::new()
     }
 
     /// For the trace.
@@ -108,13 +113,15 @@ impl Argument for Vec<TaskResult> {
 }
 
 impl Argument for Vec<TurnCommit> {
+    fn turns(&self) -> Vec<(Uuid, Uuid)> {
+        self.iter()
+            .map(|turn| (turn.run_id, turn.turn_id))
+            .collect()
+    }
+
     fn sketch(&self) -> String {
         list(self, |turn| {
-            let events: Vec<&str> = turn
-                .events
-                .iter()
-                .map(durable_core::WorkflowEvent::event_type)
-                .collect();
+            let events: Vec<&str> = turn.events.iter().map(WorkflowEvent::event_type).collect();
             let tasks: Vec<String> = turn
                 .tasks
                 .iter()

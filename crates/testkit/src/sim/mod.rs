@@ -16,6 +16,7 @@ mod block_on;
 mod check;
 mod client;
 mod clock;
+mod doubts;
 mod ledger;
 mod node;
 mod oracle;

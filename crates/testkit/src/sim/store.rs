@@ -26,6 +26,7 @@ use uuid::Uuid;
 use super::answer::Answer;
 use super::argument::Argument;
 use super::block_on::block_on;
+use super::doubts::Doubts;
 use super::tally::Happening;
 use super::weather::{Climate, Fate, FateKind};
 use super::world::World;
@@ -47,6 +48,7 @@ pub(super) struct SimStore {
     is_node: bool,
     dice: Mutex<Random>,
     pace: Mutex<Pace>,
+    doubts: Doubts,
 }
 
 /// Calls at one instant: more than anybody has reason for is a loop that never waits.
@@ -68,6 +70,7 @@ impl SimStore {
             who,
             dice: Mutex::new(Random::new(seed)),
             pace: Mutex::default(),
+            doubts: Doubts::default(),
         }
     }
 
@@ -150,6 +153,15 @@ impl SimStore {
         }
     }
 
+    fn look_for_doubts(&self, turns: &[(Uuid, Uuid)]) {
+        if let Some(run) = self.doubts.passed_over(turns) {
+            let who = &self.who;
+            self.world.violated(format!(
+                "{who} goes on with run {run} although its last commit is in doubt"
+            ));
+        }
+    }
+
     fn tell<T: Answer>(&self, method: &'static str, asked: &str, answer: &StoreResult<T>) {
         if let Ok(answer) = answer {
             answer.tell(&self.world);
@@ -182,8 +194,13 @@ macro_rules! unreliable {
                 async fn $method(&self, $($arg: $ty),*) -> StoreResult<$out> {
                     let method = stringify!($method);
                     let fate = self.fate(method);
+                    #[allow(unused_mut, reason = "most methods commit no turns")]
+                    let mut turns: Vec<(Uuid, Uuid)> = Vec::new();
+                    $(turns.extend(Argument::turns(&$arg));)*
+                    self.look_for_doubts(&turns);
                     self.pause(method, fate.before).await;
                     if fate.kind == FateKind::FailsBefore {
+                        self.doubts.arise(turns);
                         return Err(lost(method));
                     }
                     let asked = if self.world.trace.is_on() {
@@ -208,8 +225,10 @@ macro_rules! unreliable {
                     self.count_leases().await;
                     self.pause(method, fate.after).await;
                     if fate.kind == FateKind::FailsAfter {
+                        self.doubts.arise(turns);
                         return Err(lost(method));
                     }
+                    self.doubts.settle(&turns);
                     answer
                 }
             )+

@@ -42,6 +42,11 @@ fn each_has_one(scene: &Scene<'_>, run: &RunDump) {
                     );
                 }
             }
+            // Its answer may have been stored, and have waited when it was given up.
+            WorkflowEvent::ActivityCancelled { activity_id, .. } => {
+                let attempt = attempts.get(activity_id.as_str()).copied().unwrap_or(0);
+                *started.entry((activity_id, attempt + 1)).or_default() += 1;
+            }
             WorkflowEvent::ActivityCompleted { activity_id, .. } => {
                 let attempt = attempts.get(activity_id.as_str()).copied().unwrap_or(0);
                 *completed.entry((activity_id, attempt)).or_default() += 1;
