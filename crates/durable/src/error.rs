@@ -160,12 +160,18 @@ impl Error {
         }
     }
 
-    /// The store could not be reached, or was busy: the same call may go better later.
+    /// The engine beside the client has stopped; whether the call was carried out is not known. Ask another client.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        matches!(*self.0, Kind::ShuttingDown)
+    }
+
+    /// The store could not be reached or was busy, or the engine beside has stopped: the same call may go better later or elsewhere.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
             Kind::Store(error) => error.is_retryable(),
-            Kind::Overloaded { .. } => true,
+            Kind::Overloaded { .. } | Kind::ShuttingDown => true,
             Kind::Send { rejection, .. } => matches!(rejection, SendRejection::InboxFull { .. }),
             _ => false,
         }

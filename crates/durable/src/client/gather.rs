@@ -68,8 +68,14 @@ impl<A: Ask> Gather<A> {
             !std::mem::replace(&mut state.asking, true)
         };
         if begin {
-            let gather = Arc::clone(self);
-            self.runtime.spawn(async move { gather.ask_all().await });
+            let mut asking = Asking {
+                gather: Arc::clone(self),
+                done: false,
+            };
+            self.runtime.spawn(async move {
+                asking.gather.ask_all().await;
+                asking.done = true;
+            });
         }
         match answered.await {
             Ok(answer) => Ok(answer?),
@@ -109,6 +115,63 @@ impl<A: Ask> Gather<A> {
             let answer = self.ask.ask(vec![waiting.item]).await;
             let answer = answer.map(|mut answers| answers.remove(0));
             let _ = waiting.answer.send(answer);
+        }
+    }
+}
+
+/// Somebody who asks. If he is killed, those who wait for him are told, instead of waiting for ever.
+struct Asking<A: Ask> {
+    gather: Arc<Gather<A>>,
+    done: bool,
+}
+
+impl<A: Ask> Drop for Asking<A> {
+    fn drop(&mut self) {
+        if !self.done {
+            let mut state = self.gather.state.lock();
+            state.asking = false;
+            state.waiting.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Echo;
+
+    #[async_trait]
+    impl Ask for Echo {
+        type Item = u32;
+        type Answer = u32;
+
+        async fn ask(&self, items: Vec<u32>) -> StoreResult<Vec<u32>> {
+            if items.contains(&13) {
+                return Err(StoreError::Invalid("13".to_owned()));
+            }
+            Ok(items)
+        }
+    }
+
+    #[tokio::test]
+    async fn refused_item_takes_no_other_with_it() {
+        let gather = Gather::new(Echo, Runtime::real());
+        let asked = (10..20).map(|n| gather.one(n));
+        let answers = futures_util::future::join_all(asked).await;
+        for (n, answer) in (10..20).zip(answers) {
+            assert_eq!(answer.ok(), (n != 13).then_some(n));
+        }
+    }
+
+    #[tokio::test]
+    async fn caller_of_a_dead_process_does_not_wait_for_ever() {
+        let runtime = Runtime::real();
+        let gather = Gather::new(Echo, runtime.clone());
+        runtime.kill();
+        for _ in 0..2 {
+            let error = gather.one(1).await.expect_err("nobody asks any more");
+            assert!(error.is_shutting_down(), "{error}");
         }
     }
 }

@@ -299,7 +299,7 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error.into(),
             };
-            if !error.is_retryable() || attempt == RETRIES_MAX {
+            if !error.is_retryable() || error.is_shutting_down() || attempt == RETRIES_MAX {
                 return Err(error);
             }
             let wait = Duration::from_millis(20 << attempt.min(6));

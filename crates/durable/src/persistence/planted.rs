@@ -77,8 +77,6 @@ bugs! {
     UnreadSignalsDropped = "unread-signals-dropped",
     /// Engine: messages between runs are written and never delivered.
     MessagesNotRelayed = "messages-not-relayed",
-    /// Engine: an open breaker lets every task through.
-    BreakerIgnored = "breaker-ignored",
 }
 
 impl Bug {

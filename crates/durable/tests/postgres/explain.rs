@@ -113,10 +113,11 @@ async fn wrong_plans(store: &Postgres, url: &str, when: &str) -> Vec<String> {
         .unwrap();
     let mut wrong = Vec::new();
     for (name, _, _) in store.statements() {
-        // In the order of an index, with a limit: the whole shard is what is wanted.
-        if reads_all(name) || ["PICK_MESSAGES", "PURGEABLE_RUNS", "NEXT_DUE"].contains(&name) {
+        if reads_all(name) {
             continue;
         }
+        // In the order of an index, and no further than the first entries: the whole shard is what is wanted, but never the table.
+        let in_order = ["GLANCE", "NEXT_DUE", "PICK_MESSAGES", "PURGEABLE_RUNS"].contains(&name);
         let params = prepare(&client, store, name).await;
         let nulls = vec!["NULL"; params].join(", ");
         let execute = if params == 0 {
@@ -128,6 +129,7 @@ async fn wrong_plans(store: &Postgres, url: &str, when: &str) -> Vec<String> {
         wrong.extend(
             found
                 .into_iter()
+                .filter(|why| !in_order || why.starts_with("Seq Scan"))
                 .map(|why| format!("{when}: {name}: {why}")),
         );
     }
