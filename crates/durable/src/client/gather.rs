@@ -68,14 +68,11 @@ impl<A: Ask> Gather<A> {
             !std::mem::replace(&mut state.asking, true)
         };
         if begin {
-            let mut asking = Asking {
+            let asking = Asking {
                 gather: Arc::clone(self),
                 done: false,
             };
-            self.runtime.spawn(async move {
-                asking.gather.ask_all().await;
-                asking.done = true;
-            });
+            self.runtime.spawn(asking.ask());
         }
         match answered.await {
             Ok(answer) => Ok(answer?),
@@ -123,6 +120,17 @@ impl<A: Ask> Gather<A> {
 struct Asking<A: Ask> {
     gather: Arc<Gather<A>>,
     done: bool,
+}
+
+impl<A: Ask> Asking<A> {
+    async fn ask(mut self) {
+        self.gather.ask_all().await;
+        self.is_done();
+    }
+
+    const fn is_done(&mut self) {
+        self.done = true;
+    }
 }
 
 impl<A: Ask> Drop for Asking<A> {
