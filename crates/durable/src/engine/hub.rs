@@ -67,7 +67,7 @@ impl Hub {
     /// Tasks of these types may be claimed by anyone.
     pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
         self.tasks.notify_one();
-        self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
+        self.claimable_by_others(types);
     }
 
     /// Tasks of these types may be claimed by anyone, and other processes should have a look first.

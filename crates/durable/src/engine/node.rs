@@ -33,10 +33,9 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A shard to begin with: a random one, so that nodes do not all begin with the first.
+    /// A shard to begin with.
     pub(crate) fn first_shard(&self) -> u16 {
-        let shards = u64::from(self.store.shards().count());
-        u16::try_from(self.runtime.below(shards)).unwrap_or(0)
+        self.runtime.any_shard(self.store.shards())
     }
 
     /// The store's clock shows this now.

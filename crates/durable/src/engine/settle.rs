@@ -27,8 +27,7 @@ impl Turner {
         if decided.is_empty() {
             return kept;
         }
-        let commits: Vec<TurnCommit> = decided.iter().map(|turn| turn.commit.clone()).collect();
-        match self.commit_until_known(commits).await {
+        match self.commit_until_known(&mut decided).await {
             Ok(outcomes) => {
                 for (turn, outcome) in decided.into_iter().zip(outcomes) {
                     let run_id = turn.commit.run_id;
@@ -61,21 +60,25 @@ impl Turner {
     /// Sends the same turns until the store says what became of them: their ids make that safe.
     async fn commit_until_known(
         &self,
-        mut commits: Vec<TurnCommit>,
+        decided: &mut [Decided],
     ) -> Result<Vec<TurnOutcome>, StoreError> {
         let runtime = &self.node.runtime;
         let mut wait_ms = RETRY_MS_FIRST;
         loop {
-            match self.node.store.commit_turns(commits.clone(), None).await {
+            let commits = decided.iter().map(|turn| turn.commit.clone()).collect();
+            match self.node.store.commit_turns(commits, None).await {
                 Ok(outcomes) => return Ok(outcomes),
                 Err(_) if planted(Bug::UnknownCommitTakenAsDone) => {
-                    return Ok(commits.iter().map(taken_as_done).collect());
+                    return Ok(decided
+                        .iter()
+                        .map(|turn| taken_as_done(&turn.commit))
+                        .collect());
                 }
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     if planted(Bug::UnknownCommitMadeAnew) {
-                        commits
-                            .iter_mut()
-                            .for_each(|turn| turn.turn_id = runtime.new_id());
+                        for turn in decided.iter_mut() {
+                            turn.commit.turn_id = runtime.new_id();
+                        }
                     }
                     debug!(%error, wait_ms, "the commit is tried again");
                     runtime

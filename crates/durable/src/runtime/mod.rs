@@ -128,6 +128,12 @@ impl Runtime {
         self.shared.dice.lock().u64(0..bound.max(1))
     }
 
+    /// A shard to begin with: any, so that nodes do not all begin with the first.
+    #[must_use]
+    pub fn any_shard(&self, shards: crate::persistence::Shards) -> u16 {
+        u16::try_from(self.below(u64::from(shards.count()))).unwrap_or(0)
+    }
+
     /// `duration` give or take a fifth, so that nodes started together do not stay in step.
     #[must_use]
     pub fn jittered(&self, duration: Duration) -> Duration {

@@ -112,7 +112,7 @@ impl Claims {
             max: asked,
             lease: self.pool.settings.lease,
             token: self.pool.runtime.new_id(),
-            first_shard: self.first_shard(),
+            first_shard: self.pool.runtime.any_shard(self.shards),
             now: None,
         };
         self.pool.claiming(asked);
@@ -167,11 +167,6 @@ impl Claims {
             // Their leases run out and the reaper takes them back.
             warn!(%error, "tasks could not be given back");
         }
-    }
-
-    fn first_shard(&self) -> u16 {
-        let shards = u64::from(self.shards.count());
-        u16::try_from(self.pool.runtime.below(shards)).unwrap_or(0)
     }
 }
 

@@ -239,16 +239,14 @@ impl WorkerPool {
             return Vec::new();
         }
         let running = self.running.lock();
-        let mut leases: Vec<TaskLease> = running
+        running
             .values()
             .map(|running| {
                 running.abandoned.store(true, Ordering::SeqCst);
                 running.cancel.cancel();
                 running.lease.clone()
             })
-            .collect();
-        leases.sort_by_key(|lease| lease.task_id);
-        leases
+            .collect()
     }
 
     /// Saves reports to breakers as they come in, for ever.
