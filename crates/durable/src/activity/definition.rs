@@ -1,7 +1,7 @@
 //! What an activity is.
 
 use async_trait::async_trait;
-use durable_core::ActivityError;
+use durable_core::{ActivityError, ActivityOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -42,6 +42,15 @@ pub trait Activity: Send + Sync + 'static {
 
     /// What it answers.
     type Output: Serialize + DeserializeOwned + Send;
+
+    /// How it is run unless a call says otherwise.
+    #[must_use]
+    fn options() -> ActivityOptions
+    where
+        Self: Sized,
+    {
+        ActivityOptions::default()
+    }
 
     /// Does the work. Called anew for each attempt.
     ///

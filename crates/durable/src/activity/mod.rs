@@ -8,3 +8,4 @@ pub use context::{ActivityContext, HeartbeatError};
 pub(crate) use context::{ContextParts, HeartbeatSink};
 pub use definition::{Activity, ActivityResult};
 pub use registry::ActivityRegistry;
+pub(crate) use registry::AnyActivity;

@@ -1,7 +1,7 @@
 //! Decides a turn: what has happened goes in, what is to be committed comes out. Pure, but for the workflow's own code.
 
 use durable_core::{
-    AttemptRecord, Fact, Payload, ProgramState, Turn, TurnError, WorkflowError, WorkflowEvent,
+    AttemptRecord, Fact, Failure, Payload, ProgramState, Turn, TurnError, WorkflowEvent,
     WorkflowSignal,
 };
 
@@ -31,6 +31,8 @@ pub(crate) struct Decision {
     pub(crate) carried: Vec<WorkflowSignal>,
     /// Updates that arrived too late to be taken.
     pub(crate) missed_updates: Vec<String>,
+    /// Updates that their validators refused, and why: answered, and not on record.
+    pub(crate) refused_updates: Vec<(String, Failure)>,
 }
 
 /// Hands everything to the program, in order.
@@ -56,11 +58,42 @@ pub(crate) fn decide(
     for finished in given.finished {
         take_finished(program, &mut decision, finished, given.worker_id)?;
     }
+    Ok(decision)
+}
+
+/// The outcome of a local activity, in the turn that waited for it.
+///
+/// # Errors
+/// As [`decide`].
+pub(crate) fn take_local(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+    fact: &Fact,
+) -> Result<(), TurnError> {
+    if program.history().is_running() && !program.history().is_late(fact) {
+        take(program, decision, fact)?;
+    }
+    Ok(())
+}
+
+/// The end of a turn, when the program has answered everything.
+///
+/// # Errors
+/// As [`decide`].
+pub(crate) fn conclude(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+) -> Result<(), TurnError> {
     if program.history().is_running() {
         program.settle(&mut decision.turn)?;
     }
-    close_over_unread(&mut decision);
-    Ok(decision)
+    if let Some((_, WorkflowEvent::WorkflowContinuedAsNew { .. })) = decision.turn.events.last() {
+        let mut carried = program.take_unread();
+        carried.append(&mut decision.carried);
+        decision.carried = carried;
+    }
+    close_over_unread(decision);
+    Ok(())
 }
 
 fn take_from_inbox(
@@ -76,6 +109,16 @@ fn take_from_inbox(
         return Ok(());
     }
     if program.history().is_late(&fact) {
+        return Ok(());
+    }
+    if let Fact::UpdateAccepted {
+        update_id,
+        name,
+        input,
+    } = &fact
+        && let Err(refusal) = program.program().validate_update(name, input)
+    {
+        decision.refused_updates.push((update_id.clone(), refusal));
         return Ok(());
     }
     if let Some(activity_id) = activity_of(&fact) {
@@ -181,8 +224,8 @@ fn note_attempts(
 /// A payload that does not fit the code fails the run, with that on record; anything else is for an operator.
 fn take(program: &mut ProgramState, decision: &mut Decision, fact: &Fact) -> Result<(), TurnError> {
     match program.take(fact, &mut decision.turn) {
-        Err(TurnError::Program(error)) => {
-            let error = WorkflowError::from(error);
+        Err(TurnError::Program(error)) if error.fails_the_run() => {
+            let error = error.as_failure();
             let failed = WorkflowEvent::WorkflowFailed { error };
             Ok(program.record(failed, &mut decision.turn)?)
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use durable_core::{
     HistoryState, NumberedEvent, Payload, ProgramState, ReplayMode, Replayer, RunIdentity, Turn,
@@ -16,7 +17,9 @@ use super::desk::Wanted;
 use super::turner::{Fault, Turner, panic_text};
 use crate::persistence::StoreResult;
 use crate::persistence::model::{ClaimedTurn, Fact, RunRecord};
+use crate::runtime::Runtime;
 use crate::worker::Finished;
+use crate::workflow::{Birth, RunInfo};
 
 /// A run, ready for its turn.
 pub(super) struct Loaded {
@@ -185,11 +188,10 @@ impl<'a> Loader<'a> {
         run: &RunRecord,
         events: Vec<NumberedEvent>,
     ) -> Result<(ProgramState, Turn), String> {
-        let program = self
-            .turner
-            .node
+        let node = &self.turner.node;
+        let program = node
             .workflows
-            .program(&run.workflow_type, &run.version)
+            .program(birth(run, &node.runtime))
             .ok_or_else(|| format!("this build has no workflow {}", run.workflow_type))?;
         let identity = RunIdentity {
             run_id: run.id,
@@ -233,6 +235,24 @@ fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Loaded {
         begin: None,
         facts,
         finished,
+    }
+}
+
+/// What a run's program may know about it.
+pub(crate) fn birth(run: &RunRecord, runtime: &Runtime) -> Birth {
+    let clock = runtime.clone();
+    Birth {
+        info: RunInfo {
+            run_id: run.id,
+            workflow_type: run.workflow_type.clone(),
+            version: run.version.clone(),
+            parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
+            attempt: run.epoch.saturating_add(1),
+            iteration: run.iteration,
+            workflow_id: run.business_id.clone(),
+            memo: run.memo.clone(),
+        },
+        clock: Arc::new(move || clock.now()),
     }
 }
 

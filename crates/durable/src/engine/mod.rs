@@ -18,6 +18,7 @@ mod desk;
 mod hand_over;
 mod hub;
 mod load;
+mod locals;
 mod node;
 mod settings;
 mod settle;
