@@ -4,7 +4,7 @@
 //! stands for the function wherever one is asked for (`ctx.activity::<greet>(name)`), and its name holds across
 //! processes. The function itself stays callable as `greet::call(…)`.
 //!
-//! Use them through `everruns_durable::prelude`, which also documents what they expand to.
+//! Use them through `everruns_durable::prelude`.
 //!
 //! **Architecture invariant:** the expansion names nothing of the library but its `macro_support` module; what moves
 //! inside the library does not concern this crate.
@@ -21,7 +21,7 @@ mod workflow;
 
 use proc_macro::TokenStream;
 
-/// Makes an activity of an `async fn`: a unit step of work with side effects, run at least once.
+/// Makes an activity of an `async fn`: a step of work with side effects, run at least once.
 ///
 /// ```text
 /// #[activity(start_to_close = "30s", attempts = 5)]
