@@ -6,6 +6,7 @@ pub use durable_core::{
     ExhaustedPolicy, Payload, RetryPolicy, Workflow, WorkflowAction, WorkflowError, WorkflowSignal,
     signal_types,
 };
+pub use durable_macros::{activity, workflow};
 pub use futures_util::future::{join_all, try_join_all};
 pub use tokio::{join, try_join};
 

@@ -96,8 +96,17 @@ impl Settings {
         let passed = function
             .parameters
             .passed(&quote!(::core::clone::Clone::clone(__ctx)), &given);
+        let visibility = &function.visibility;
+        let value_doc = format!("The activity `{name}`, to be registered: `.activity({name})`.");
         quote! {
             #unit
+
+            #[doc = #value_doc]
+            #carried
+            #[allow(unreachable_pub, dead_code, clippy::must_use_candidate)]
+            #visibility fn #name() -> #name {
+                #name {}
+            }
 
             #carried
             #[#support::async_trait]

@@ -1,4 +1,4 @@
-//! What both attributes make: the unit struct, and the function behind it.
+//! What both attributes make: the type of the function's name, and the function behind it.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -27,7 +27,7 @@ pub(crate) fn assemble(
 
 /// The pieces of an expansion that both attributes share.
 pub(crate) struct Expansion {
-    /// The unit struct and its `call`.
+    /// The type and its `call`.
     pub(crate) unit: TokenStream,
     /// Attributes that the trait's implementation carries.
     pub(crate) carried: TokenStream,
@@ -50,8 +50,10 @@ impl Expansion {
     }
 }
 
-/// The function is kept as written, inside `call`: there its own name means the function, not the unit struct, so an
-/// argument or a variable may bear that name too.
+/// The function is kept as written, inside `call`.
+///
+/// The type has braces: a unit struct would also be a value of that name, and `let charge = ctx.activity::<charge>(x)` a pattern
+/// that can fail instead of a variable.
 fn unit(function: &Function, carried: &TokenStream) -> TokenStream {
     let Function {
         attributes,
@@ -74,7 +76,7 @@ fn unit(function: &Function, carried: &TokenStream) -> TokenStream {
         #carried
         #[allow(non_camel_case_types)]
         #[derive(::core::fmt::Debug, ::core::clone::Clone, ::core::marker::Copy)]
-        #visibility struct #name;
+        #visibility struct #name {}
 
         #carried
         impl #name {

@@ -62,3 +62,32 @@ pub trait Activity: Send + Sync + 'static {
         input: Self::Input,
     ) -> Result<Self::Output, ActivityError>;
 }
+
+/// What can be registered as an activity: a value that is one, or the function that `#[activity]` makes beside the type.
+pub trait IntoActivity<Marker> {
+    /// The activity's type.
+    type Activity: Activity;
+
+    /// The activity.
+    fn into_activity(self) -> Self::Activity;
+}
+
+impl<A: Activity> IntoActivity<()> for A {
+    type Activity = A;
+
+    fn into_activity(self) -> A {
+        self
+    }
+}
+
+/// Tells the two implementations apart.
+#[derive(Debug)]
+pub enum FromFunction {}
+
+impl<A: Activity, F: FnOnce() -> A> IntoActivity<(FromFunction, A)> for F {
+    type Activity = A;
+
+    fn into_activity(self) -> A {
+        self()
+    }
+}

@@ -3,6 +3,7 @@
 mod dead_letters;
 mod gather;
 mod handle;
+mod query;
 mod retry_step;
 mod schedules;
 mod sets;

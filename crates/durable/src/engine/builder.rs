@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
-use crate::activity::{Activity, ActivityContext, ActivityRegistry};
+use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity};
 use crate::observability::MetricsHistory;
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
 use crate::reliability::Gate;
@@ -62,9 +62,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Runs an activity.
-    pub fn activity<A: Activity>(mut self, activity: A) -> Self {
-        self.activities.register(activity);
+    /// Runs an activity: a value of a type that is one, or the name of an `#[activity]`.
+    pub fn activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
+        self.activities.register(activity.into_activity());
         self
     }
 

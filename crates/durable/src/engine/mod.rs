@@ -32,6 +32,7 @@ use tracing::{debug, warn};
 pub use builder::EngineBuilder;
 pub(crate) use desk::Desk;
 pub(crate) use hub::Hub;
+pub(crate) use load::rebuild;
 pub(crate) use node::Node;
 pub use settings::{ChoreSettings, Settings, TurnSettings};
 pub(crate) use turner::panic_text;

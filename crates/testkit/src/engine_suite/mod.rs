@@ -16,6 +16,7 @@ mod cancelling;
 mod children;
 mod chores;
 mod faults;
+mod functions;
 mod reliability;
 mod schedules;
 mod scripted;
@@ -88,6 +89,7 @@ pub fn all() -> Vec<Claim> {
         children::CLAIMS,
         chores::CLAIMS,
         faults::CLAIMS,
+        functions::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
         signals::CLAIMS,
