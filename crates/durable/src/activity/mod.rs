@@ -2,9 +2,11 @@
 
 mod context;
 mod definition;
+mod once;
 mod registry;
 
-pub use context::{ActivityContext, HeartbeatError};
+pub use context::{ActivityContext, ActivityInfo, HeartbeatError};
 pub(crate) use context::{ContextParts, HeartbeatSink};
 pub use definition::{Activity, ActivityResult};
+pub(crate) use once::{OnceLedger, StoreLedger};
 pub use registry::ActivityRegistry;

@@ -15,7 +15,7 @@ use super::capacity::Capacity;
 use super::execution::Execution;
 use super::results::Finished;
 use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
-use crate::activity::ActivityRegistry;
+use crate::activity::{ActivityRegistry, OnceLedger};
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
 use crate::persistence::{Bug, planted};
@@ -30,6 +30,7 @@ pub struct WorkerPool {
     pub(super) runtime: Runtime,
     pub(super) leases: Arc<LeaseKeeper>,
     pub(super) gate: Arc<Gate>,
+    pub(super) once: Arc<dyn OnceLedger>,
     desk: Arc<Desk>,
     results: Arc<ResultSink>,
     /// By task and token, so that they are told to stop in an order that can be repeated.
@@ -60,6 +61,7 @@ pub(crate) struct PoolParts {
     pub(crate) results: Arc<ResultSink>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) once: Arc<dyn OnceLedger>,
 }
 
 /// What a worker has done so far.
@@ -81,6 +83,7 @@ impl WorkerPool {
             runtime: parts.runtime,
             leases: parts.leases,
             gate: parts.gate,
+            once: parts.once,
             desk: parts.desk,
             results: parts.results,
             running: Mutex::default(),

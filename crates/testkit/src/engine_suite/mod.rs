@@ -16,6 +16,10 @@ mod cancelling;
 mod children;
 mod chores;
 mod faults;
+mod finding;
+mod listeners;
+mod once;
+mod recovering;
 mod reliability;
 mod schedules;
 mod scripted;
@@ -23,6 +27,7 @@ mod signals;
 mod stopping;
 mod timers;
 mod turns;
+mod updates;
 
 pub use scripted::{Effects, Script, Scripted, Step, scripted_activities};
 
@@ -88,12 +93,17 @@ pub fn all() -> Vec<Claim> {
         children::CLAIMS,
         chores::CLAIMS,
         faults::CLAIMS,
+        finding::CLAIMS,
+        listeners::CLAIMS,
+        once::CLAIMS,
+        recovering::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
+        updates::CLAIMS,
     ]
     .concat()
 }
