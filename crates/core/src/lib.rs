@@ -12,6 +12,7 @@
 //! randomness. Instants, ids and jitter come in as arguments; a test holds that (`xtask`).
 
 pub mod action;
+mod attribute;
 pub mod breaker;
 pub mod event;
 pub mod fact;

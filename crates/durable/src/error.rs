@@ -32,6 +32,12 @@ pub(crate) enum Kind {
     Failed { run_id: Uuid, failure: Failure },
     #[error("run {run_id} was cancelled: {reason}")]
     Cancelled { run_id: Uuid, reason: String },
+    #[error("update {update_id} of run {run_id} failed: {failure}")]
+    UpdateFailed {
+        run_id: Uuid,
+        update_id: String,
+        failure: Failure,
+    },
     #[error("{what} cannot be read: {source}")]
     Payload {
         what: String,
@@ -131,22 +137,30 @@ impl Error {
             | Kind::NoWorkerForType { run_id, .. }
             | Kind::Unreadable { run_id, .. }
             | Kind::NotBegun { run_id }
+            | Kind::UpdateFailed { run_id, .. }
             | Kind::Cancelled { run_id, .. } => Some(*run_id),
             _ => None,
         }
     }
 
-    /// The run failed; this is its failure.
+    /// The run, or the update, failed; this is its failure.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match &*self.0 {
             Kind::Failed { failure, .. }
+            | Kind::UpdateFailed { failure, .. }
             | Kind::Query {
                 source: QueryError::Failed { failure, .. },
                 ..
             } => Some(failure),
             _ => None,
         }
+    }
+
+    /// The update was refused, failed, or the run ended before it was answered; [`Error::failure`] says why.
+    #[must_use]
+    pub fn is_update_failed(&self) -> bool {
+        matches!(*self.0, Kind::UpdateFailed { .. })
     }
 
     /// How the run ended, where it ended without a result.

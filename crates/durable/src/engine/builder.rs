@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
-use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity};
-use crate::observability::MetricsHistory;
+use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
+use crate::observability::{LifecycleEvent, Listener, Listeners, MetricsHistory};
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
@@ -28,6 +28,7 @@ pub struct EngineBuilder {
     runtime: Option<Runtime>,
     worker_id: Option<String>,
     open_options: OpenOptions,
+    listeners: Vec<Listener>,
 }
 
 enum Source {
@@ -53,6 +54,7 @@ impl EngineBuilder {
             runtime: None,
             worker_id: None,
             open_options: OpenOptions::default(),
+            listeners: Vec::new(),
         }
     }
 
@@ -126,6 +128,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Tells somebody what becomes of runs and activities, after the commit that holds it. Several are told in the order in which they
+    /// were added. Called on a task of its own, so that it delays no run; see [`crate::observability::listener`] for what it can rely on.
+    pub fn listener(mut self, listener: impl Fn(&LifecycleEvent) + Send + Sync + 'static) -> Self {
+        self.listeners.push(Box::new(listener));
+        self
+    }
+
     /// How the store is opened.
     pub fn open_options(mut self, options: OpenOptions) -> Self {
         self.open_options = options;
@@ -168,12 +177,14 @@ impl EngineBuilder {
             results: Arc::clone(&results),
             desk: Arc::clone(&desk),
             gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
+            once: Arc::new(StoreLedger(Arc::clone(&store))),
         }));
         let node = Node {
             worker_id,
             hub: Arc::new(Hub::new(desk, store.bell())),
             store,
             settings: self.settings,
+            listeners: Listeners::start(self.listeners, &runtime),
             runtime,
             workflows: self.workflows,
             pool,

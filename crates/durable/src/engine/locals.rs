@@ -105,6 +105,7 @@ async fn attempt_once(
         ContextParts {
             cancelled: CancellationToken::new(),
             heartbeats: Arc::new(NoHeartbeats) as Arc<dyn HeartbeatSink>,
+            once: node.pool.once(),
             runtime: node.runtime.clone(),
         },
     );

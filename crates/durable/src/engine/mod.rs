@@ -169,6 +169,9 @@ impl Engine {
         node.hub.desk.close();
         node.hub.desk.emptied().await;
         self.stops.all.cancel();
+        node.listeners
+            .close(&node.runtime, node.settings.shutdown_grace)
+            .await;
         let disowned = self.disown_runs().await;
         let farewell = node.store.deregister_worker(&node.worker_id).await;
         debug!(worker_id = %node.worker_id, "the engine has stopped");

@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 
 use super::hub::Hub;
 use super::settings::Settings;
-use crate::observability::MetricsHistory;
+use crate::observability::{Listeners, MetricsHistory};
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
@@ -30,6 +30,7 @@ pub(crate) struct Node {
     /// By how much the store's clock is ahead of this node's.
     pub(crate) store_ahead_us: AtomicI64,
     pub(crate) metrics: MetricsHistory,
+    pub(crate) listeners: Arc<Listeners>,
 }
 
 impl Node {

@@ -15,7 +15,7 @@ use super::capacity::Capacity;
 use super::execution::Execution;
 use super::results::Finished;
 use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
-use crate::activity::{ActivityRegistry, AnyActivity};
+use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
 use crate::persistence::{Bug, planted};
@@ -30,6 +30,7 @@ pub struct WorkerPool {
     pub(super) runtime: Runtime,
     pub(super) leases: Arc<LeaseKeeper>,
     pub(super) gate: Arc<Gate>,
+    pub(super) once: Arc<dyn OnceLedger>,
     desk: Arc<Desk>,
     results: Arc<ResultSink>,
     /// By task and token, so that they are told to stop in an order that can be repeated.
@@ -60,6 +61,7 @@ pub(crate) struct PoolParts {
     pub(crate) results: Arc<ResultSink>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) once: Arc<dyn OnceLedger>,
 }
 
 /// What a worker has done so far.
@@ -81,6 +83,7 @@ impl WorkerPool {
             runtime: parts.runtime,
             leases: parts.leases,
             gate: parts.gate,
+            once: parts.once,
             desk: parts.desk,
             results: parts.results,
             running: Mutex::default(),
@@ -205,6 +208,11 @@ impl WorkerPool {
                 running.cancel.cancel();
             }
         }
+    }
+
+    /// Where what activities do once is kept.
+    pub(crate) fn once(&self) -> Arc<dyn OnceLedger> {
+        Arc::clone(&self.once)
     }
 
     /// An activity that runs here.

@@ -6,6 +6,8 @@ use everruns_durable::engine::EngineBuilder;
 use everruns_durable::persistence::model::WorkflowStatus;
 use everruns_durable::prelude::*;
 
+use uuid::Uuid;
+
 use super::{Arena, Effects, claims};
 
 claims! { "functions":
@@ -75,7 +77,7 @@ impl Activity for Noted {
     type Output = String;
 
     async fn execute(&self, _ctx: &ActivityContext, text: String) -> ActivityResult<String> {
-        self.0.note(&text);
+        self.0.note(text.clone());
         Ok(text)
     }
 }
@@ -126,7 +128,10 @@ impl Activity for Fails {
 }
 
 async fn hello_world_greets(arena: &Arena) {
-    let engine = engine(arena, &Effects::new()).start().await.expect("starts");
+    let engine = engine(arena, &Effects::new())
+        .start()
+        .await
+        .expect("starts");
     let answer = engine.run::<hello>("World".to_owned()).await;
     assert_eq!(answer.expect("completes"), "Hello, World!");
     engine.shutdown().await.expect("stops");
@@ -159,7 +164,11 @@ async fn fail_fast(ctx: WorkflowContext) -> WorkflowResult<()> {
 async fn a_failed_branch_gives_up_the_others(arena: &Arena) {
     let effects = Effects::new();
     let engine = engine(arena, &effects).start().await.expect("starts");
-    let run = engine.client().start::<fail_fast>(()).await.expect("starts");
+    let run = engine
+        .client()
+        .start::<fail_fast>(())
+        .await
+        .expect("starts");
     effects.reached("gate began", 1).await;
     run.signal("fail", &()).await.expect("sends");
     let error = run.result().await.expect_err("fails");
@@ -224,7 +233,10 @@ async fn stable(ctx: WorkflowContext) -> WorkflowResult<bool> {
 }
 
 async fn a_side_effect_and_the_clock_are_the_same_after_every_step(arena: &Arena) {
-    let engine = engine(arena, &Effects::new()).start().await.expect("starts");
+    let engine = engine(arena, &Effects::new())
+        .start()
+        .await
+        .expect("starts");
     assert!(engine.run::<stable>(()).await.expect("completes"));
     engine.shutdown().await.expect("stops");
 }
@@ -257,13 +269,16 @@ async fn account(ctx: WorkflowContext, opening: i64) -> WorkflowResult<i64> {
 }
 
 async fn a_query_sees_the_state_of_a_live_and_of_a_finished_run(arena: &Arena) {
-    let engine = engine(arena, &Effects::new()).start().await.expect("starts");
+    let engine = engine(arena, &Effects::new())
+        .start()
+        .await
+        .expect("starts");
     let run = engine.client().start::<account>(5).await.expect("starts");
     assert_eq!(run.query::<i64>("balance", &()).await.expect("answers"), 5);
     let error = run.query::<i64>("colour", &()).await.expect_err("none");
     assert!(error.is_query_not_found(), "{error}");
     let update = engine.client().update(run.id(), "deposit", &3);
-    assert_eq!(update.result::<i64>().await.expect("answers"), 8);
+    assert_eq!(update.await_result::<i64>().await.expect("answers"), 8);
     assert_eq!(run.query::<i64>("balance", &()).await.expect("answers"), 8);
     run.signal("close", &()).await.expect("sends");
     assert_eq!(run.result().await.expect("completes"), 8);
@@ -276,10 +291,16 @@ async fn an_update_is_checked_applied_and_answered(arena: &Arena) {
     let engine = engine(arena, &effects).start().await.expect("starts");
     let client = engine.client();
     let run = client.start::<account>(0).await.expect("starts");
-    let refused = client.update(run.id(), "deposit", &-1).result::<i64>().await;
+    let refused = client
+        .update(run.id(), "deposit", &-1)
+        .await_result::<i64>()
+        .await;
     let error = refused.expect_err("refused");
     assert!(error.failure().expect("why").is("NotPositive"), "{error}");
-    let unknown = client.update(run.id(), "withdraw", &1).result::<i64>().await;
+    let unknown = client
+        .update(run.id(), "withdraw", &1)
+        .await_result::<i64>()
+        .await;
     let error = unknown.expect_err("refused");
     assert!(error.to_string().contains("deposit"), "{error}");
     let history = client.history(run.id()).await.expect("there");
@@ -289,7 +310,7 @@ async fn an_update_is_checked_applied_and_answered(arena: &Arena) {
         .filter(|event| event.event.event_type().starts_with("update."));
     assert_eq!(updates.count(), 0, "a refused update leaves no trace");
     let update = client.update(run.id(), "deposit", &3);
-    assert_eq!(update.result::<i64>().await.expect("answers"), 3);
+    assert_eq!(update.await_result::<i64>().await.expect("answers"), 3);
     assert_eq!(effects.count("deposit 3"), 1);
     run.signal("close", &()).await.expect("sends");
     assert_eq!(run.result().await.expect("completes"), 3);
@@ -352,7 +373,11 @@ async fn a_continued_run_finds_its_unread_signals(arena: &Arena) {
 async fn sleeper(ctx: WorkflowContext) -> WorkflowResult<()> {
     ctx.activity::<Noted>("child began".to_owned()).await?;
     let slept = ctx.signal::<()>("wake").await;
-    let note = if slept.is_ok() { "child woken" } else { "child stopped" };
+    let note = if slept.is_ok() {
+        "child woken"
+    } else {
+        "child stopped"
+    };
     ctx.activity::<Noted>(note.to_owned()).await?;
     slept
 }
@@ -378,7 +403,7 @@ async fn a_child_that_is_dropped_is_cancelled(arena: &Arena) {
 }
 
 #[workflow]
-async fn leaving_parent(ctx: WorkflowContext) -> WorkflowResult<everruns_durable::core::RunId> {
+async fn leaving_parent(ctx: WorkflowContext) -> WorkflowResult<Uuid> {
     let child = ctx.child::<sleeper>(()).detach()?;
     ctx.activity::<Noted>("parent left".to_owned()).await?;
     Ok(child)
@@ -423,7 +448,10 @@ async fn with_slow_local(ctx: WorkflowContext) -> WorkflowResult<()> {
 }
 
 async fn a_local_activity_past_its_time_fails(arena: &Arena) {
-    let engine = engine(arena, &Effects::new()).start().await.expect("starts");
+    let engine = engine(arena, &Effects::new())
+        .start()
+        .await
+        .expect("starts");
     let error = engine.run::<with_slow_local>(()).await.expect_err("fails");
     let failure = error.failure().expect("a failure");
     assert!(failure.is("StartToCloseTimeout"), "{error}");
@@ -448,7 +476,7 @@ async fn a_saga_undoes_its_steps_in_reverse_order(arena: &Arena) {
     let engine = engine(arena, &effects).start().await.expect("starts");
     let error = engine.run::<booking>(()).await.expect_err("fails");
     assert!(error.failure().expect("a failure").is("Refused"), "{error}");
-    let notes = effects.notes();
+    let notes = effects.all();
     assert_eq!(notes, ["flight", "hotel", "undo hotel", "undo flight"]);
     engine.shutdown().await.expect("stops");
 }
@@ -460,9 +488,19 @@ async fn foreign(_ctx: WorkflowContext) -> WorkflowResult<()> {
 }
 
 async fn awaiting_something_foreign_blocks_the_run(arena: &Arena) {
-    let engine = engine(arena, &Effects::new()).start().await.expect("starts");
+    let engine = engine(arena, &Effects::new())
+        .start()
+        .await
+        .expect("starts");
     let run = engine.client().start::<foreign>(()).await.expect("starts");
-    let blocked = super::turns::until_blocked(&engine, run.id()).await;
+    let blocked = loop {
+        // Another run's turns pass the time.
+        let answer = engine.run::<hello>("World".to_owned()).await;
+        answer.expect("completes");
+        if let Some(blocked) = run.get().await.expect("there").blocked {
+            break blocked;
+        }
+    };
     assert!(blocked.reason.contains("ctx.sleep"), "{}", blocked.reason);
     engine.shutdown().await.expect("stops");
 }

@@ -16,7 +16,11 @@ mod cancelling;
 mod children;
 mod chores;
 mod faults;
+mod finding;
 mod functions;
+mod listeners;
+mod once;
+mod recovering;
 mod reliability;
 mod schedules;
 mod scripted;
@@ -24,6 +28,7 @@ mod signals;
 mod stopping;
 mod timers;
 mod turns;
+mod updates;
 
 pub use scripted::{Effects, Script, Scripted, Step, scripted_activities};
 
@@ -90,12 +95,17 @@ pub fn all() -> Vec<Claim> {
         chores::CLAIMS,
         faults::CLAIMS,
         functions::CLAIMS,
+        finding::CLAIMS,
+        listeners::CLAIMS,
+        once::CLAIMS,
+        recovering::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
+        updates::CLAIMS,
     ]
     .concat()
 }
