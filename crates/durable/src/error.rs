@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use durable_core::{Failure, PayloadError, QueryError};
+use durable_core::{Failure, PayloadError, QueryError, error_types};
 use uuid::Uuid;
 
 use crate::persistence::StoreError;
@@ -182,7 +182,9 @@ impl Error {
                 source: QueryError::NotFound { .. },
                 ..
             }
-        )
+        ) || self
+            .failure()
+            .is_some_and(|failure| failure.is(error_types::QUERY_NOT_FOUND))
     }
 
     /// No live process hosts the run's workflow.

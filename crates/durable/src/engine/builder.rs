@@ -64,6 +64,19 @@ impl EngineBuilder {
         self
     }
 
+    /// Hosts a workflow that takes every type that is not hosted by name; its code finds the name in
+    /// [`RunInfo::workflow_type`](crate::workflow::RunInfo::workflow_type).
+    pub fn dynamic_workflow<W: WorkflowDefinition>(mut self) -> Self {
+        self.workflows.register_dynamic::<W>();
+        self
+    }
+
+    /// Runs an activity that takes every type that has none of its own; it finds the name in [`ActivityContext::activity_type`].
+    pub fn dynamic_activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
+        self.activities.register_dynamic(activity.into_activity());
+        self
+    }
+
     /// Runs an activity: a value of a type that is one, or the name of an `#[activity]`.
     pub fn activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
         self.activities.register(activity.into_activity());

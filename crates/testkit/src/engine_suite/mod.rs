@@ -15,6 +15,7 @@ mod activities;
 mod cancelling;
 mod children;
 mod chores;
+mod dynamic;
 mod faults;
 mod finding;
 mod functions;
@@ -93,6 +94,7 @@ pub fn all() -> Vec<Claim> {
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,
+        dynamic::CLAIMS,
         faults::CLAIMS,
         functions::CLAIMS,
         finding::CLAIMS,
