@@ -25,6 +25,7 @@ mod recovering;
 mod reliability;
 mod schedules;
 mod scripted;
+mod sharp;
 mod signals;
 mod stopping;
 mod timers;
@@ -103,6 +104,7 @@ pub fn all() -> Vec<Claim> {
         recovering::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
+        sharp::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timers::CLAIMS,
