@@ -194,7 +194,7 @@ async fn batch_cancel_asks_all_that_match_and_no_other(arena: &Arena) {
     over.signal("go", &1).await.expect("taken");
     over.result().await.expect("completes");
     // More than one step of the batch.
-    let starts = (0..450).map(|n| start(&engine, "eu", n));
+    let starts = (0..230).map(|n| start(&engine, "eu", n));
     let runs = futures_util::future::join_all(starts).await;
     let other = start(&engine, "us", 1).await;
     let dry = BatchOptions {
@@ -203,14 +203,14 @@ async fn batch_cancel_asks_all_that_match_and_no_other(arena: &Arena) {
     };
     let outcome = client.batch_cancel(of_region("eu"), dry).await;
     let outcome = outcome.expect("looks");
-    assert_eq!((outcome.affected, outcome.runs.len()), (450, 450));
+    assert_eq!((outcome.affected, outcome.runs.len()), (230, 230));
     assert_eq!(outcome.runs, newest_first(runs.iter().map(RunHandle::id)));
     let outcome = client
         .batch_cancel(of_region("eu"), BatchOptions::because("draining"))
         .await
         .expect("asks");
-    assert_eq!(outcome.affected + outcome.passed_over, 450);
-    assert_eq!(outcome.affected, 450, "none of them ended by itself");
+    assert_eq!(outcome.affected + outcome.passed_over, 230);
+    assert_eq!(outcome.affected, 230, "none of them ended by itself");
     assert!(outcome.runs.is_empty());
     for run in &runs {
         let error = run.result().await.expect_err("cancelled");
