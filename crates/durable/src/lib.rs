@@ -51,6 +51,8 @@ mod chores;
 pub mod client;
 pub mod engine;
 mod error;
+#[doc(hidden)]
+pub mod macro_support;
 pub mod observability;
 pub mod persistence;
 pub mod prelude;

@@ -7,6 +7,7 @@ mod registry;
 
 pub use context::{ActivityContext, ActivityInfo, HeartbeatError};
 pub(crate) use context::{ContextParts, HeartbeatSink};
-pub use definition::{Activity, ActivityResult};
+pub use definition::{Activity, ActivityResult, FromFunction, IntoActivity};
 pub(crate) use once::{OnceLedger, StoreLedger};
 pub use registry::ActivityRegistry;
+pub(crate) use registry::AnyActivity;

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// A run. Cheap to clone; dropping it changes nothing.
 pub struct RunHandle<W> {
-    client: Client,
+    pub(super) client: Client,
     run_id: Uuid,
     workflow: PhantomData<fn() -> W>,
 }

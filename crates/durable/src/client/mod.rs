@@ -6,6 +6,7 @@ mod find;
 mod gather;
 mod handle;
 pub mod history;
+mod query;
 mod reset;
 mod reset_turn;
 mod schedules;

@@ -32,7 +32,10 @@ impl<W: WorkflowDefinition> Start<W> {
         let run_id = client.shared.runtime.new_id();
         let start = Payload::from_value(input).map(|input| {
             let mut start = StartRun::new(run_id, W::TYPE, input);
+            let defaults = W::defaults();
             start.version = W::VERSION.to_owned();
+            start.execution_timeout = defaults.execution_timeout;
+            start.run_timeout = defaults.run_timeout;
             start
         });
         Self {

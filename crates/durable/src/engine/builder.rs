@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
-use crate::activity::{Activity, ActivityContext, ActivityRegistry, StoreLedger};
+use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
 use crate::observability::{LifecycleEvent, Listener, Listeners, MetricsHistory};
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
 use crate::reliability::Gate;
@@ -64,9 +64,22 @@ impl EngineBuilder {
         self
     }
 
-    /// Runs an activity.
-    pub fn activity<A: Activity>(mut self, activity: A) -> Self {
-        self.activities.register(activity);
+    /// Hosts a workflow that takes every type that is not hosted by name; its code finds the name in
+    /// [`RunInfo::workflow_type`](crate::workflow::RunInfo::workflow_type).
+    pub fn dynamic_workflow<W: WorkflowDefinition>(mut self) -> Self {
+        self.workflows.register_dynamic::<W>();
+        self
+    }
+
+    /// Runs an activity that takes every type that has none of its own; it finds the name in [`ActivityContext::activity_type`].
+    pub fn dynamic_activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
+        self.activities.register_dynamic(activity.into_activity());
+        self
+    }
+
+    /// Runs an activity: a value of a type that is one, or the name of an `#[activity]`.
+    pub fn activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
+        self.activities.register(activity.into_activity());
         self
     }
 

@@ -15,7 +15,7 @@ use super::capacity::Capacity;
 use super::execution::Execution;
 use super::results::Finished;
 use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
-use crate::activity::{ActivityRegistry, OnceLedger};
+use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
 use crate::persistence::{Bug, planted};
@@ -208,6 +208,16 @@ impl WorkerPool {
                 running.cancel.cancel();
             }
         }
+    }
+
+    /// Where what activities do once is kept.
+    pub(crate) fn once(&self) -> Arc<dyn OnceLedger> {
+        Arc::clone(&self.once)
+    }
+
+    /// An activity that runs here.
+    pub(crate) fn activity(&self, activity_type: &str) -> Option<Arc<dyn AnyActivity>> {
+        self.activities.get(activity_type)
     }
 
     /// Asks all running activities of a run to stop.

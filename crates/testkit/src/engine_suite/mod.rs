@@ -15,8 +15,10 @@ mod activities;
 mod cancelling;
 mod children;
 mod chores;
+mod dynamic;
 mod faults;
 mod finding;
+mod functions;
 mod listeners;
 mod once;
 mod recovering;
@@ -92,7 +94,9 @@ pub fn all() -> Vec<Claim> {
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,
+        dynamic::CLAIMS,
         faults::CLAIMS,
+        functions::CLAIMS,
         finding::CLAIMS,
         listeners::CLAIMS,
         once::CLAIMS,
