@@ -1,8 +1,9 @@
 //! Commits a set of turns and settles what follows from each outcome.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
+use durable_core::ProgramState;
 use tracing::{debug, error, warn};
 use uuid::Uuid;
 
@@ -19,6 +20,8 @@ use crate::worker::Finished;
 const RETRY_MS_FIRST: u64 = 20;
 /// Largest such wait.
 const RETRY_MS_MAX: u64 = 2_000;
+/// Open activities whose types are told when a line moves up: a long line would make each of its steps dear.
+const LINE_TYPES_MAX: usize = 32;
 
 impl Turner {
     /// Commits; answers the runs whose programs stay in memory.
@@ -121,6 +124,9 @@ impl Turner {
         for activity_id in &commit.cancelled_activities {
             node.pool.cancel_activity(run_id, activity_id);
         }
+        if committed.line_moved || committed.repeated {
+            self.announce_line(&program);
+        }
         hand_over.deliver(node, run_id, committed.tasks);
         match commit.next {
             Next::Wait => {
@@ -141,6 +147,15 @@ impl Turner {
                 node.hub.finished(&[run_id]);
                 false
             }
+        }
+    }
+
+    /// The next of the run's line may be claimed. Which one it is the store knows; the open activities tell the type, as far as that matters.
+    fn announce_line(&self, program: &ProgramState) {
+        let open = program.history().pending_activities().take(LINE_TYPES_MAX);
+        let types: BTreeSet<&str> = open.map(|(_, open)| &*open.activity_type).collect();
+        if !types.is_empty() {
+            self.node.hub.claimable(types);
         }
     }
 
@@ -282,6 +297,7 @@ fn taken_as_done(turn: &TurnCommit) -> TurnOutcome {
         arrivals: turn.facts_through,
         tasks: Vec::new(),
         has_messages: true,
+        line_moved: false,
         repeated: false,
     })
 }

@@ -32,6 +32,7 @@ claims! { "ordering":
     cancel_further_back_releases_nobody,
     a_head_finished_by_a_turn_releases_the_next,
     a_head_that_times_out_releases_the_next,
+    whoever_moves_the_line_is_told,
     hand_over_respects_the_line,
     a_turn_that_finishes_the_head_may_lease_its_successor,
     a_reset_empties_the_line,
@@ -279,6 +280,36 @@ async fn a_head_that_times_out_releases_the_next(w: &World) {
     assert_eq!(w.fire_due().await.tasks_timed_out, 1);
     assert_eq!(w.standing(run_id, TaskStatus::Pending).await, ["b"]);
     claim_next(w, "b").await;
+}
+
+async fn whoever_moves_the_line_is_told(w: &World) {
+    let run_id = w.start_with_tasks(line(w)).await;
+    let beside = vec![w.parallel_task("beside")];
+    w.queue(run_id, beside).await;
+    let claimed = w.claim(10).await;
+    let lease_of = |name: &str| {
+        let task = claimed.iter().find(|task| task.activity_id == name);
+        task.expect("claimed").lease.clone()
+    };
+    let result = durable_core::Payload::null();
+    let completed = TaskOutcome::Completed { result };
+    let told = |line_moved| move |outcome: FinishOutcome| matches!(outcome, FinishOutcome::Recorded { line_moved: told, .. } if told == line_moved);
+    let outcome = w.report(&lease_of("beside"), completed.clone()).await;
+    assert!(told(false)(outcome), "it was not in line");
+    let outcome = w.report(&lease_of("a"), completed.clone()).await;
+    assert!(told(true)(outcome), "b is the next");
+    let lease = claim_next(w, "b").await;
+    let mut turn = w.turn(run_id).await;
+    let end = TaskEnd::Completed;
+    turn.finished_tasks = vec![FinishedTask { lease, end }];
+    turn.tasks = vec![w.task("d")];
+    assert!(w.committed(turn.clone()).await.line_moved, "c is the next");
+    assert!(!w.committed(turn).await.line_moved, "told once");
+    let mut turn = w.turn(run_id).await;
+    turn.cancelled_activities = vec!["c".into()];
+    assert!(w.committed(turn).await.line_moved, "d is the next");
+    let outcome = w.report(&claim_next(w, "d").await, completed).await;
+    assert!(told(false)(outcome), "nobody was behind it");
 }
 
 async fn hand_over_respects_the_line(w: &World) {

@@ -23,6 +23,7 @@ mod signals;
 mod stopping;
 mod timers;
 mod turns;
+mod wake_ups;
 
 pub use scripted::{Effects, Script, Scripted, Step, scripted_activities};
 
@@ -49,6 +50,29 @@ impl Arena {
                 settings.shutdown_grace = Duration::from_secs(10);
             });
         scripted_activities(builder, effects)
+    }
+}
+
+impl Arena {
+    /// Such an engine that never looks for work by itself: what nobody rings for is not done.
+    pub fn blind_engine(&self, effects: &Effects) -> EngineBuilder {
+        let never = Duration::from_secs(60 * 60);
+        self.engine(effects).configure(|settings| {
+            settings.chores.fallback_poll = never;
+            settings.worker.lease = never;
+            settings.turns.owner_lease = never;
+        })
+    }
+}
+
+/// How long a claim about wake-ups waits for what must come by itself; only a failure takes as long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for what must come without anybody looking for it.
+pub(crate) async fn comes<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: nobody rang"),
     }
 }
 
@@ -94,6 +118,7 @@ pub fn all() -> Vec<Claim> {
         stopping::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
+        wake_ups::CLAIMS,
     ]
     .concat()
 }
