@@ -18,6 +18,7 @@ claims! { "ordering":
     two_runs_do_not_wait_for_each_other,
     parallel_tasks_do_not_wait,
     parallel_tasks_do_not_hold_the_line,
+    a_failure_beside_the_line_does_not_move_it,
     priority_does_not_overtake_the_line,
     a_retry_delay_holds_the_line,
     a_delayed_head_holds_the_line,
@@ -121,6 +122,27 @@ async fn parallel_tasks_do_not_hold_the_line(w: &World) {
         w.standing(run_id, TaskStatus::Pending).await,
         ["beside", "a", "behind"]
     );
+    assert_eq!(w.standing(run_id, TaskStatus::InLine).await, ["b"]);
+}
+
+async fn a_failure_beside_the_line_does_not_move_it(w: &World) {
+    let beside = w.parallel_task("beside");
+    let run_id = w
+        .start_with_tasks(vec![w.task("a"), beside, w.task("b")])
+        .await;
+    let claimed = w.claim(10).await;
+    let beside = claimed.iter().find(|task| task.activity_id == "beside");
+    w.give_up(&beside.expect("claimed").lease).await;
+    w.queue(run_id, vec![w.task("c")]).await;
+    assert_eq!(w.claim(10).await, [], "a is not finished");
+    assert_eq!(w.standing(run_id, TaskStatus::InLine).await, ["b", "c"]);
+    let run_id = w
+        .start_with_tasks(vec![w.task("a"), w.parallel_task("beside")])
+        .await;
+    let claimed = w.claim(10).await;
+    let beside = claimed.iter().find(|task| task.activity_id == "beside");
+    w.give_up(&beside.expect("claimed").lease).await;
+    w.queue(run_id, vec![w.task("b")]).await;
     assert_eq!(w.standing(run_id, TaskStatus::InLine).await, ["b"]);
 }
 

@@ -154,10 +154,22 @@ impl State {
             }
         }
         let line_moved = self.release_line(run_id, now);
+        if end.failure().is_some() && planted(Bug::LineReleasedByFailure) {
+            self.release_next(run_id);
+        }
         let last_attempt = last_attempt(&task);
         let event = end.event(task.activity_id);
         let arrival = self.deliver_end(run_id, event, task.attempts, last_attempt, now);
         Some((arrival, line_moved))
+    }
+
+    /// Planted: the first that is in line may be claimed, whatever is ahead of it.
+    fn release_next(&mut self, run_id: Uuid) {
+        let tasks = self.at(run_id).tasks().values();
+        let in_line = tasks.filter(|task| task.status == TaskStatus::InLine);
+        if let Some(next) = in_line.min_by_key(|task| task.line).map(|task| task.id) {
+            self.edit_task(run_id, next, |task| task.status = TaskStatus::Pending);
+        }
     }
 
     /// The task keeps its place in the line until its dead letter is decided.

@@ -91,6 +91,10 @@ impl Work {
             self.update_task(task);
             return FinishOutcome::Parked;
         }
+        if !task.options.sequential && planted(Bug::LineReleasedByFailure) {
+            let run = self.run_mut(task.run_id);
+            run.line_count = (run.line_count - 1).max(0);
+        }
         let event = why.event(task.activity_id.clone());
         self.end_activity(&task, event)
     }
