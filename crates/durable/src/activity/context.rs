@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::persistence::limits::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::persistence::limits::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, clip};
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
 use crate::runtime::Runtime;
 
@@ -172,7 +172,7 @@ impl ActivityContext {
     /// [`ActivityContext::log`] with data for programs; data without a JSON form is left out.
     pub fn log_with<T: Serialize>(&self, level: LogLevel, message: impl Into<String>, meta: &T) {
         let mut message = message.into();
-        truncate(&mut message, TEXT_BYTES_MAX);
+        clip(&mut message, TEXT_BYTES_MAX);
         let mut logs = self.shared.logs.lock();
         if logs.len() >= LOG_LINES_MAX {
             return;
@@ -199,16 +199,5 @@ impl std::fmt::Debug for ActivityContext {
             .field("activity_id", &self.activity_id)
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
-    }
-}
-
-/// Cuts a text at a character boundary.
-fn truncate(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        let end = (0..=bytes_max)
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        text.truncate(end);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use desk::Desk;
 pub(crate) use hub::Hub;
 pub(crate) use node::Node;
 pub use settings::{ChoreSettings, Settings, TurnSettings};
-pub(crate) use turner::panic_text;
+pub(crate) use turner::{Turner, panic_text};
 
 use crate::Result;
 use crate::chores;
@@ -43,7 +43,6 @@ use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::TaskRelease;
 use crate::worker::{Claims, WorkerPool};
 use crate::workflow::WorkflowDefinition;
-use turner::Turner;
 
 /// An engine that runs: workflows and activities of this process, on a store that others may share.
 ///
@@ -102,7 +101,7 @@ impl Engine {
         spawn_worker(&node, &stops);
         node.runtime
             .spawn(chores::listen(Arc::clone(&node), stops.all.clone()));
-        chores::start_all(&node, &stops.claims, &stops.all);
+        chores::start_all(&node, &turner, &stops.claims, &stops.all);
         let client = Client::beside(&node);
         Self {
             node,

@@ -1,6 +1,6 @@
 //! Commits a set of turns and settles what follows from each outcome.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use durable_core::ProgramState;
@@ -24,18 +24,17 @@ const RETRY_MS_MAX: u64 = 2_000;
 const LINE_TYPES_MAX: usize = 32;
 
 impl Turner {
-    /// Commits; answers the runs whose programs stay in memory.
-    pub(super) async fn commit(&self, mut decided: Vec<Decided>) -> HashSet<Uuid> {
-        let mut kept = HashSet::new();
+    /// Commits; programs that wait for more stay in memory.
+    pub(super) async fn commit(&self, mut decided: Vec<Decided>) {
         if decided.is_empty() {
-            return kept;
+            return;
         }
         match self.commit_until_known(&mut decided).await {
             Ok(outcomes) => {
                 for (turn, outcome) in decided.into_iter().zip(outcomes) {
-                    let run_id = turn.commit.run_id;
-                    if self.settle(turn, outcome).await {
-                        kept.insert(run_id);
+                    match outcome {
+                        TurnOutcome::Committed(committed) => self.settle_committed(turn, committed),
+                        TurnOutcome::Rejected(why) => self.settle_rejected(turn, &why).await,
                     }
                 }
             }
@@ -43,7 +42,7 @@ impl Turner {
                 // One of them is refused and takes the others with it: each on its own.
                 warn!(%error, turns = decided.len(), "a set of turns was refused; committing one by one");
                 for turn in decided.drain(..) {
-                    kept.extend(Box::pin(self.commit(vec![turn])).await);
+                    Box::pin(self.commit(vec![turn])).await;
                 }
             }
             Err(error) => {
@@ -57,7 +56,6 @@ impl Turner {
                 self.block(fault).await;
             }
         }
-        kept
     }
 
     /// Sends the same turns until the store says what became of them: their ids make that safe.
@@ -94,18 +92,7 @@ impl Turner {
         }
     }
 
-    /// Answers whether the program stays in memory.
-    async fn settle(&self, turn: Decided, outcome: TurnOutcome) -> bool {
-        match outcome {
-            TurnOutcome::Committed(committed) => self.settle_committed(turn, committed),
-            TurnOutcome::Rejected(rejection) => {
-                self.settle_rejected(turn, &rejection).await;
-                false
-            }
-        }
-    }
-
-    fn settle_committed(&self, turn: Decided, committed: Committed) -> bool {
+    fn settle_committed(&self, turn: Decided, committed: Committed) {
         let Decided {
             commit,
             program,
@@ -118,7 +105,7 @@ impl Turner {
         // Only now are the slots free: the results are stored.
         drop(finished);
         self.announce_due(&commit, &committed);
-        if committed.has_messages {
+        if committed.has_messages || committed.repeated && may_have_messages(&commit) {
             node.hub.messages.notify_one();
         }
         for activity_id in &commit.cancelled_activities {
@@ -135,17 +122,17 @@ impl Turner {
                 }
                 place.sequence = committed.sequence;
                 place.consumed = commit.facts_through;
-                self.keep(program, place)
+                if self.cache.keeps_any() {
+                    self.keep(program, place);
+                }
             }
             Next::ContinueAsNew { .. } | Next::Reset { .. } => {
                 node.pool.cancel_run(run_id);
                 node.hub.desk.ring([run_id]);
-                false
             }
             Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. } => {
                 node.pool.cancel_run(run_id);
                 node.hub.finished(&[run_id]);
-                false
             }
         }
     }
@@ -212,7 +199,7 @@ impl Turner {
                         program: turn.program,
                         place: turn.place,
                     };
-                    self.cache.keep(kept);
+                    self.cache.keep(kept, self.node.runtime.instant());
                 }
                 self.once_more(run_id, turn.finished);
             }
@@ -261,6 +248,33 @@ impl Turner {
         }
     }
 
+    /// Runs of which something stored cannot be read by this build, such as a fact that a newer one wrote: blocked, if at least
+    /// the run itself can be read. They come again when somebody rings or claims.
+    pub(super) async fn set_aside(
+        &self,
+        runs: Vec<(Uuid, Option<Kept>, Wanted)>,
+        error: &StoreError,
+    ) {
+        for (run_id, _, wanted) in runs {
+            match self.node.store.get_run(run_id).await {
+                Ok(Some(run)) => {
+                    let fault = Fault {
+                        run_id,
+                        sequence: run.sequence,
+                        reason: format!("it cannot be read: {error}"),
+                        finished: wanted.finished,
+                    };
+                    self.block(fault).await;
+                }
+                Ok(None) => debug!(%run_id, "the run does not exist any more"),
+                Err(worse) => {
+                    error!(%run_id, %error, %worse, "the run cannot be read");
+                    self.node.results.store(wanted.finished);
+                }
+            }
+        }
+    }
+
     /// Whether this process should take the run's turns: it hosts the code, may try, and nobody else is at it.
     pub(super) fn is_for_us(&self, run: &RunRecord) -> bool {
         let node = &self.node;
@@ -287,6 +301,15 @@ impl Turner {
         self.node.results.store(finished);
         self.node.hub.pass_on([run.id]);
     }
+}
+
+/// Whether the turn wrote messages to other runs, as far as can be told from it: a repeated commit does not say.
+fn may_have_messages(commit: &TurnCommit) -> bool {
+    let ends = matches!(
+        commit.next,
+        Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. }
+    );
+    ends || !commit.children.is_empty() || !commit.signals.is_empty()
 }
 
 /// The answer that a store would have given: only to be made up by mistake.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everruns_durable::Engine;
+use everruns_durable::client::RunHandle;
 use everruns_durable::engine::EngineBuilder;
 use everruns_durable::persistence::WorkflowEventStore;
+use everruns_durable::persistence::model::Blocked;
 
 mod activities;
 mod cancelling;
@@ -54,6 +56,15 @@ impl Arena {
 }
 
 impl Arena {
+    /// The same arena on a store that wraps this one.
+    #[must_use]
+    pub fn on(&self, store: Arc<dyn WorkflowEventStore>) -> Self {
+        Self {
+            store,
+            always_replay: self.always_replay,
+        }
+    }
+
     /// Such an engine that never looks for work by itself: what nobody rings for is not done.
     pub fn blind_engine(&self, effects: &Effects) -> EngineBuilder {
         let never = Duration::from_secs(60 * 60);
@@ -73,6 +84,17 @@ pub(crate) async fn comes<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(value) => value,
         Err(_) => panic!("{what}: nobody rang"),
+    }
+}
+
+/// Waits until a run is blocked. Another run's whole life passes between two looks: no sleep is needed.
+pub(crate) async fn blocked(engine: &Engine, run: &RunHandle<Scripted>) -> Blocked {
+    loop {
+        let other = engine.run::<Scripted>(Script::default());
+        other.await.expect("completes");
+        if let Some(blocked) = run.get().await.expect("there").blocked {
+            return blocked;
+        }
     }
 }
 

@@ -96,6 +96,11 @@ pub enum Step {
     },
     /// Panics.
     Panic,
+    /// Panics.
+    PanicWith {
+        /// With this message.
+        message: String,
+    },
     /// Fails the run.
     Fail {
         /// With this message.
@@ -240,6 +245,7 @@ impl Scripted {
                 actions
             }
             Step::Panic => panic!("as the script says"),
+            Step::PanicWith { message } => std::panic::panic_any(message),
             Step::Fail { message } => vec![WorkflowAction::FailWorkflow {
                 error: WorkflowError::new("Scripted", message),
             }],
