@@ -181,11 +181,12 @@ impl EngineBuilder {
             worker.lease,
             worker.lease_renewal,
         ));
-        let results = Arc::new(ResultSink::new(port, runtime.clone()));
+        let results = Arc::new(ResultSink::new(Arc::clone(&port), runtime.clone()));
         let pool = Arc::new(WorkerPool::new(PoolParts {
             activities: self.activities,
             settings: worker.clone(),
             runtime: runtime.clone(),
+            port,
             leases: Arc::clone(&leases),
             results: Arc::clone(&results),
             desk: Arc::clone(&desk),

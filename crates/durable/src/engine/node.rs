@@ -122,7 +122,11 @@ impl Node {
 }
 
 impl ResultListener for Node {
-    fn recorded(&self, task: &ClaimedTask) {
+    fn recorded(&self, task: &ClaimedTask, line_moved: bool) {
+        if line_moved {
+            // Of which type the next one is is not known here; most lines are of one.
+            self.hub.claimable([&*task.activity_type]);
+        }
         self.hub.ready_runs([task.lease.run_id]);
     }
 

@@ -13,6 +13,9 @@ use crate::persistence::model::{ClaimTasks, ClaimedTask, TaskRelease};
 use crate::persistence::{Shards, StoreResult, WorkerPort};
 use crate::reliability::Verdict;
 
+/// Longest pause after a claim that failed; they begin with the poll interval and double.
+const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
+
 /// The claim loop of a worker.
 pub(crate) struct Claims {
     pub(crate) pool: Arc<WorkerPool>,
@@ -28,14 +31,19 @@ impl Claims {
         if self.pool.activities.is_empty() {
             return;
         }
+        let runtime = &self.pool.runtime;
+        let first_pause = self.pool.settings.poll_interval;
+        let mut pause = first_pause;
         loop {
             let more = match self.pool.pressure() {
                 Some(_) => More::WhenFreer,
                 None => self.claim(&stop).await,
             };
+            let failed = matches!(more, More::AfterPause);
             let rest = async {
                 match more {
                     More::Now => {}
+                    More::AfterPause => runtime.sleep(runtime.jittered(pause)).await,
                     More::Later => self.rest().await,
                     More::WhenFreer => self.wait_for_room().await,
                 }
@@ -45,6 +53,11 @@ impl Claims {
                 () = stop.cancelled() => return,
                 () = rest => {}
             }
+            pause = if failed {
+                (pause * 2).min(FAILED_PAUSE_MAX.max(first_pause))
+            } else {
+                first_pause
+            };
         }
     }
 
@@ -133,12 +146,9 @@ impl Claims {
                 }
             }
             Err(error) => {
+                // What was rung for still waits.
                 debug!(%error, "tasks could not be claimed");
-                self.pool
-                    .runtime
-                    .sleep(self.pool.settings.poll_interval)
-                    .await;
-                More::Later
+                More::AfterPause
             }
         }
     }
@@ -185,6 +195,8 @@ impl Claims {
 enum More {
     /// More may wait.
     Now,
+    /// Nobody knows: the store could not be asked.
+    AfterPause,
     /// Nothing more for now.
     Later,
     /// The worker has too much to do.

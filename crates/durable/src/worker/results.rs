@@ -46,8 +46,8 @@ impl Finished {
 
 /// What follows from a stored result.
 pub(crate) trait ResultListener: Send + Sync + 'static {
-    /// The run has a fact waiting.
-    fn recorded(&self, task: &ClaimedTask);
+    /// The run has a fact waiting; where its line moved up, the next task may be claimed.
+    fn recorded(&self, task: &ClaimedTask, line_moved: bool);
     /// The activity is tried again then.
     fn retrying(&self, task: &ClaimedTask, visible_at: durable_core::Timestamp);
 }
@@ -161,7 +161,7 @@ impl ResultSink {
 
 fn tell(listener: &dyn ResultListener, task: &ClaimedTask, outcome: &FinishOutcome) {
     match outcome {
-        FinishOutcome::Recorded { .. } => listener.recorded(task),
+        FinishOutcome::Recorded { line_moved, .. } => listener.recorded(task, *line_moved),
         FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
         FinishOutcome::LeaseLost => {
