@@ -196,8 +196,10 @@ impl Engine {
             tasks = leases.len(),
             "activities still run and are given back"
         );
-        let releases = leases.into_iter().map(TaskRelease::now).collect();
-        self.node.store.release_tasks(releases, None).await?;
+        for leases in leases.chunks(1_000) {
+            let releases = leases.iter().cloned().map(TaskRelease::now).collect();
+            self.node.store.release_tasks(releases, None).await?;
+        }
         Ok(())
     }
 }

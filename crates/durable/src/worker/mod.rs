@@ -9,6 +9,7 @@
 //! ```
 
 mod backpressure;
+mod batches;
 mod capacity;
 mod claims;
 mod execution;
@@ -17,6 +18,8 @@ mod pool;
 mod results;
 mod settings;
 mod slots;
+#[cfg(test)]
+mod stub_port;
 
 pub use backpressure::{BackpressureConfig, BackpressureState};
 pub(crate) use claims::Claims;
