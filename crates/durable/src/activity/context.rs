@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::persistence::limits::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+use super::logs::StepLogs;
+use crate::persistence::limits::PAYLOAD_BYTES_MAX;
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
 use crate::runtime::Runtime;
 
@@ -37,7 +38,7 @@ struct Shared {
     heartbeat_details: Payload,
     cancelled: CancellationToken,
     heartbeats: Arc<dyn HeartbeatSink>,
-    logs: Mutex<Vec<NewStepLog>>,
+    logs: Mutex<StepLogs>,
     runtime: Runtime,
 }
 
@@ -64,9 +65,6 @@ pub enum HeartbeatError {
     #[error("the heartbeat's details cannot be kept: {0}")]
     Details(String),
 }
-
-/// Most log lines kept of one attempt.
-const LOG_LINES_MAX: usize = 1_000;
 
 impl ActivityContext {
     pub(crate) fn new(task: &ClaimedTask, parts: ContextParts) -> Self {
@@ -169,26 +167,21 @@ impl ActivityContext {
         self.log_with(level, message, &serde_json::Value::Null);
     }
 
-    /// [`ActivityContext::log`] with data for programs; data without a JSON form is left out.
+    /// [`ActivityContext::log`] with data for programs; data without a JSON form is left out. Of one attempt a thousand lines are kept, and
+    /// a mebibyte of them.
     pub fn log_with<T: Serialize>(&self, level: LogLevel, message: impl Into<String>, meta: &T) {
-        let mut message = message.into();
-        truncate(&mut message, TEXT_BYTES_MAX);
-        let mut logs = self.shared.logs.lock();
-        if logs.len() >= LOG_LINES_MAX {
-            return;
-        }
-        logs.push(NewStepLog {
+        self.shared.logs.lock().add(NewStepLog {
             id: self.shared.runtime.new_id(),
             activity_id: self.activity_id.clone(),
             attempt: self.attempt,
             level,
-            message,
+            message: message.into(),
             meta: Payload::from_value(meta).unwrap_or(Payload::ABSENT),
         });
     }
 
     pub(crate) fn take_logs(&self) -> Vec<NewStepLog> {
-        std::mem::take(&mut self.shared.logs.lock())
+        self.shared.logs.lock().take()
     }
 }
 
@@ -199,16 +192,5 @@ impl std::fmt::Debug for ActivityContext {
             .field("activity_id", &self.activity_id)
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
-    }
-}
-
-/// Cuts a text at a character boundary.
-fn truncate(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        let end = (0..=bytes_max)
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        text.truncate(end);
     }
 }

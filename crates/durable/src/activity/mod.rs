@@ -2,6 +2,7 @@
 
 mod context;
 mod definition;
+mod logs;
 mod registry;
 
 pub use context::{ActivityContext, HeartbeatError};

@@ -114,6 +114,11 @@ pub fn results(results: &[TaskResult]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Bytes that the result of an attempt adds to a call.
+pub(crate) fn result_bytes(outcome: &TaskOutcome, logs: &[NewStepLog]) -> usize {
+    bytes::result(outcome, logs)
+}
+
 /// Checks a failure that is to be stored.
 ///
 /// # Errors

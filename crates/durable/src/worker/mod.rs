@@ -14,6 +14,7 @@ mod capacity;
 mod claims;
 mod execution;
 mod leases;
+mod outcome;
 mod pool;
 mod results;
 mod settings;
