@@ -63,7 +63,12 @@ impl Node {
             activity_types: self.pool.activity_types(),
             max_concurrency: u32::try_from(self.pool.max_concurrency()).unwrap_or(u32::MAX),
             current_load: beat.current_load,
-            status: WorkerStatus::Active,
+            // One that drains and is taken for dead meanwhile drains on.
+            status: if self.pool.accepting_tasks() {
+                WorkerStatus::Active
+            } else {
+                WorkerStatus::Draining
+            },
             accepting_tasks: beat.accepting_tasks,
             backpressure_reason: beat.backpressure_reason,
             started_at: now,
