@@ -64,6 +64,12 @@ impl MemoryStore {
         }
     }
 
+    /// Sets the clock, for tests that need to know the time: it stands there until the machine's has caught up.
+    #[cfg(test)]
+    pub(crate) fn set_clock(&self, now: Timestamp) {
+        self.inner.lock().0.set(now);
+    }
+
     /// Reads at one instant.
     fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
         read(&self.inner.lock().1)
