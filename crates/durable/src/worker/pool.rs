@@ -111,11 +111,11 @@ impl WorkerPool {
 
     /// A slot for a task that is about to be queued by this process; none where it should wait in the queue like any other.
     pub(crate) fn reserve(&self, activity_type: &str, options: &ActivityOptions) -> Option<Slot> {
-        let direct = self.accepting_tasks()
-            && self.activities.contains(activity_type)
+        let direct = self.activities.contains(activity_type)
             && options.circuit_breaker.is_none()
             && options.rate_limit.is_none()
-            && !self.backlog.lock().contains(activity_type);
+            && !self.backlog.lock().contains(activity_type)
+            && self.pressure().is_none();
         if direct { self.slots.try_take() } else { None }
     }
 
