@@ -28,8 +28,8 @@ pub trait WorkflowEventStore: WorkerPort {
     /// How many shards the database has.
     fn shards(&self) -> Shards;
 
-    /// The doorbell between processes that share the database; the same one at every call. None: there is one process only, or
-    /// others cannot be heard.
+    /// A doorbell between those who share the database, in this process or others; each call answers one of its own, which hears all the
+    /// others. None: others cannot be heard.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }

@@ -21,6 +21,7 @@ claims! { "activities":
     heartbeat_details_reach_the_next_attempt,
     an_attempt_past_its_time_is_tried_again,
     an_activity_without_a_worker_runs_when_one_comes,
+    engines_and_clients_on_one_open_store_hear_each_other,
 }
 
 async fn a_failed_attempt_is_tried_again_until_it_succeeds(arena: &Arena) {
@@ -270,4 +271,36 @@ async fn an_activity_without_a_worker_runs_when_one_comes(arena: &Arena) {
     assert_eq!(run.result().await.expect("completes"), json!([1]));
     engine.shutdown().await.expect("stops");
     worker.shutdown().await.expect("stops");
+}
+
+async fn engines_and_clients_on_one_open_store_hear_each_other(arena: &Arena) {
+    // Nobody looks by himself within the life of this test: what is done, somebody rang for.
+    let deaf = |settings: &mut everruns_durable::engine::Settings| {
+        settings.chores.fallback_poll = Duration::from_secs(3600);
+        settings.turns.owner_lease = Duration::from_secs(3600);
+    };
+    let decider = everruns_durable::Engine::on(arena.store.clone())
+        .workflow::<Scripted>()
+        .always_replay(arena.always_replay)
+        .configure(deaf)
+        .start()
+        .await
+        .expect("starts");
+    let doer = everruns_durable::Engine::on(arena.store.clone())
+        .activity_fn("work", |_ctx, input: u32| async move { Ok(input) })
+        .configure(deaf)
+        .start()
+        .await
+        .expect("starts");
+    let client = everruns_durable::Client::on(arena.store.clone());
+    let steps = (0..5).map(|n| Step::activity("work", json!(n)));
+    let run = client
+        .start::<Scripted>(Script::of(steps))
+        .await
+        .expect("starts");
+    let result = tokio::time::timeout(Duration::from_secs(60), run.result()).await;
+    let result = result.expect("only a bell that is not heard takes so long");
+    assert_eq!(result.expect("completes"), json!([0, 1, 2, 3, 4]));
+    decider.shutdown().await.expect("stops");
+    doer.shutdown().await.expect("stops");
 }

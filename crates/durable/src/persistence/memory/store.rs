@@ -1,5 +1,7 @@
 //! The rest of the memory store: the edge, the lock, the call.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
@@ -17,12 +19,17 @@ use crate::persistence::model::{
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
     TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Shards, StoreResult, WorkflowEventStore, check};
+use crate::persistence::trays::LocalBell;
+use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check};
 
 #[async_trait]
 impl WorkflowEventStore for MemoryStore {
     fn shards(&self) -> Shards {
         self.shards
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        Some(LocalBell::join(&self.listeners))
     }
 
     // ---- starts, signals, updates -------------------------------------------------------------

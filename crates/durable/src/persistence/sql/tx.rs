@@ -151,7 +151,7 @@ pub trait Database: Send + Sync + 'static {
     /// How many shards there are.
     fn shards(&self) -> Shards;
 
-    /// The doorbell, if several processes can share the database.
+    /// One more listener's doorbell, if others can be heard.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }
