@@ -245,9 +245,10 @@ impl Schedules {
     /// tick was being taken and put the taken tick back: it would wait for it for ever.
     async fn pass_over(&self, fire: &ScheduleFire, now: Timestamp) -> StoreResult<()> {
         let store = &self.node.store;
-        let Some(mut schedule) = store.get_schedule(&fire.schedule_id).await? else {
+        let Some(seen) = store.get_schedule(&fire.schedule_id).await? else {
             return Ok(());
         };
+        let mut schedule = seen.clone();
         if schedule.paused || schedule.next_fire_at != Some(fire.nominal) {
             return Ok(());
         }
@@ -257,6 +258,7 @@ impl Schedules {
         debug!(schedule = schedule.id, nominal = %fire.nominal, "the tick was taken before");
         schedule.next_fire_at = cron.next_after(fire.nominal);
         schedule.updated_at = now;
-        store.put_schedule(schedule).await
+        // Where somebody was faster there is nothing to do, or there is at the next look.
+        store.swap_schedule(Some(seen), schedule).await.map(drop)
     }
 }

@@ -520,6 +520,19 @@ pub fn schedule(schedule: &ScheduleRecord) -> Result<(), StoreError> {
     check_payload("input", &schedule.input)
 }
 
+/// Checks a schedule that is to take another's place.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn swap(seen: Option<&ScheduleRecord>, schedule: &ScheduleRecord) -> Result<(), StoreError> {
+    if seen.is_some_and(|seen| seen.id != schedule.id) {
+        return Err(StoreError::Invalid(
+            "a schedule takes the place of one with another id; delete that one instead".into(),
+        ));
+    }
+    self::schedule(schedule)
+}
+
 /// Checks ticks.
 ///
 /// # Errors

@@ -106,6 +106,15 @@ impl WorkflowEventStore for MemoryStore {
         Ok(())
     }
 
+    async fn swap_schedule(
+        &self,
+        seen: Option<ScheduleRecord>,
+        schedule: ScheduleRecord,
+    ) -> StoreResult<bool> {
+        check::swap(seen.as_ref(), &schedule)?;
+        Ok(self.write(|state| state.swap_schedule(seen.as_ref(), schedule)))
+    }
+
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>> {
         Ok(self.read(|state| state.schedules.get(id).cloned()))
     }

@@ -230,6 +230,11 @@ pub trait Database: Send + Sync + 'static {
         &self,
         schedule: ScheduleRecord,
     ) -> impl Future<Output = StoreResult<()>> + Send;
+    /// Creates a schedule unless there is one; one statement, since what is not there cannot be locked. False: there is one.
+    fn create_schedule(
+        &self,
+        schedule: ScheduleRecord,
+    ) -> impl Future<Output = StoreResult<bool>> + Send;
     /// Contract.
     fn get_schedule(
         &self,

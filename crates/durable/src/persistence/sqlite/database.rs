@@ -157,6 +157,11 @@ impl Database for Sqlite {
         self.change(move |db| schedules::put(db, &schedule)).await
     }
 
+    async fn create_schedule(&self, schedule: ScheduleRecord) -> StoreResult<bool> {
+        self.change(move |db| schedules::create(db, &schedule))
+            .await
+    }
+
     async fn get_schedule(&self, id: String) -> StoreResult<Option<ScheduleRecord>> {
         self.read(move |db| schedules::get(db, &id)).await
     }

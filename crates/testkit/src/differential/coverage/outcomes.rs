@@ -58,6 +58,7 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
         A::GetSchedule(row) => vec![found(row.is_some())],
         A::ListSchedules(rows) | A::DueSchedules(rows) => list(rows),
         A::DeleteSchedule(done)
+        | A::SwapSchedule(done)
         | A::SetWorkerStatus(done)
         | A::DeregisterWorker(done)
         | A::SaveBreaker(done)

@@ -22,7 +22,7 @@ use crate::persistence::sql::intents::leases::ReapLeases as ReapShard;
 use crate::persistence::sql::intents::outbox::{ClaimOutboxOf, FinishOutbox};
 use crate::persistence::sql::intents::relay::RelayShard;
 use crate::persistence::sql::intents::retention::{PurgeShard, PurgeTombstones};
-use crate::persistence::sql::intents::schedules::FireSchedules;
+use crate::persistence::sql::intents::schedules::{FireSchedules, SwapSchedule};
 use crate::persistence::sql::intents::sends::{SendSignals, SendUpdates};
 use crate::persistence::sql::intents::starts::StartRuns;
 use crate::persistence::sql::intents::terminate::TerminateRuns;
@@ -172,6 +172,22 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
         check::schedule(&schedule)?;
         self.database.put_schedule(cut_schedule(schedule)).await
+    }
+
+    async fn swap_schedule(
+        &self,
+        seen: Option<ScheduleRecord>,
+        schedule: ScheduleRecord,
+    ) -> StoreResult<bool> {
+        check::swap(seen.as_ref(), &schedule)?;
+        let schedule = cut_schedule(schedule);
+        match seen {
+            None => self.database.create_schedule(schedule).await,
+            Some(seen) => {
+                let intent = SwapSchedule { seen, schedule };
+                self.database.write(Concern::Registry, intent).await
+            }
+        }
     }
 
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>> {
