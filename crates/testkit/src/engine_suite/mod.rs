@@ -21,6 +21,7 @@ mod schedules;
 mod scripted;
 mod signals;
 mod stopping;
+mod timeouts;
 mod timers;
 mod turns;
 
@@ -92,6 +93,7 @@ pub fn all() -> Vec<Claim> {
         schedules::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
+        timeouts::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
     ]
