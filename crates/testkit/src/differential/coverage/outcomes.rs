@@ -211,7 +211,7 @@ fn fired(fired: &Fired, request: &Request) -> Vec<&'static str> {
         (fired.timers, "timers"),
         (fired.tasks_ready, "tasks ready"),
         (fired.tasks_timed_out, "tasks timed out"),
-        (fired.runs_timed_out, "runs timed out"),
+        (fired.runs_timed_out.len(), "runs timed out"),
     ];
     seen.extend(kinds.iter().filter(|(n, _)| *n > 0).map(|(_, name)| *name));
     if seen.is_empty() {

@@ -120,9 +120,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
             fired.timers += of_shard.timers;
             fired.tasks_ready += of_shard.tasks_ready;
             fired.tasks_timed_out += of_shard.tasks_timed_out;
-            fired.runs_timed_out += of_shard.runs_timed_out;
+            fired.runs_timed_out.extend(of_shard.runs_timed_out);
             ready.extend(of_shard.ready_runs);
         }
+        fired.runs_timed_out.sort_unstable();
         fired.ready_runs = ready.into_iter().collect();
         fired.next_due = self.database.write(Concern::Registry, NextDue).await?;
         Ok(fired)
