@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{Activity, ActivityContext, ActivityRegistry};
-use crate::observability::MetricsHistory;
+use crate::observability::DurableMetrics;
 use crate::persistence::check::lease as check_lease;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
-use crate::worker::{LeaseKeeper, PoolParts, ResultSink, WorkerPool, WorkerSettings};
+use crate::worker::{HeartbeatBatcher, PoolParts, ResultSink, WorkerPool, WorkerSettings};
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
 
 /// An engine about to be started.
@@ -171,7 +171,7 @@ impl EngineBuilder {
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
         let desk = Arc::new(Desk::default());
         let worker = &self.settings.worker;
-        let leases = Arc::new(LeaseKeeper::new(
+        let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),
             runtime.clone(),
             worker.lease,
@@ -198,7 +198,7 @@ impl EngineBuilder {
             results,
             leases,
             store_ahead_us: AtomicI64::new(0),
-            metrics: MetricsHistory::default(),
+            metrics: DurableMetrics::default(),
         };
         Ok(Engine::launch(Arc::new(node)))
     }

@@ -38,7 +38,7 @@ pub(crate) use turner::panic_text;
 use crate::Result;
 use crate::chores;
 use crate::client::Client;
-use crate::observability::MetricsPoint;
+use crate::observability::{DurableMetrics, MetricsPoint};
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::TaskRelease;
 use crate::worker::{Claims, WorkerPool};
@@ -134,6 +134,12 @@ impl Engine {
     #[must_use]
     pub fn pool(&self) -> &WorkerPool {
         &self.node.pool
+    }
+
+    /// What this engine measures; its samples are [`Engine::metrics_history`].
+    #[must_use]
+    pub fn metrics(&self) -> &DurableMetrics {
+        &self.node.metrics
     }
 
     /// Samples of the last hour, oldest first; none unless [`ChoreSettings::sample_interval`] is set.

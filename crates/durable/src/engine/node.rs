@@ -9,11 +9,11 @@ use jiff::SignedDuration;
 
 use super::hub::Hub;
 use super::settings::Settings;
-use crate::observability::MetricsHistory;
+use crate::observability::DurableMetrics;
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
-use crate::worker::{LeaseKeeper, ResultListener, ResultSink, WorkerPool};
+use crate::worker::{HeartbeatBatcher, ResultListener, ResultSink, WorkerPool};
 use crate::workflow::WorkflowRegistry;
 
 /// What the loops of one process share.
@@ -26,10 +26,10 @@ pub(crate) struct Node {
     pub(crate) hub: Arc<Hub>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) results: Arc<ResultSink>,
-    pub(crate) leases: Arc<LeaseKeeper>,
+    pub(crate) leases: Arc<HeartbeatBatcher>,
     /// By how much the store's clock is ahead of this node's.
     pub(crate) store_ahead_us: AtomicI64,
-    pub(crate) metrics: MetricsHistory,
+    pub(crate) metrics: DurableMetrics,
 }
 
 impl Node {

@@ -17,12 +17,12 @@ use crate::persistence::{Bug, StoreError, WorkerPort, planted};
 use crate::runtime::Runtime;
 use crate::worker::batches::batches;
 
-/// Renews leases in batches; a user's heartbeat goes with the next batch, which is at most [`BEAT_DELAY`] away.
+/// Renews leases in batches; a user's heartbeat goes with the next batch, which is at most 100 ms away.
 ///
 /// A heartbeat is taken out of the waiting ones only once the store has it: one that comes while a batch is under way
 /// stays for the next. What one heartbeat brings can cost nobody the lease: a batch that is refused is split, down to the one at fault, which is
 /// then renewed without its details.
-pub(crate) struct LeaseKeeper {
+pub struct HeartbeatBatcher {
     port: Arc<dyn WorkerPort>,
     runtime: Runtime,
     lease: Duration,
@@ -81,7 +81,7 @@ const BEAT_DELAY: Duration = Duration::from_millis(100);
 /// Wait before leases that could not be renewed are sent again: short, so that a lease lives through several failures.
 const RENEW_AGAIN: Duration = Duration::from_millis(500);
 
-impl LeaseKeeper {
+impl HeartbeatBatcher {
     pub(crate) fn new(
         port: Arc<dyn WorkerPort>,
         runtime: Runtime,
@@ -110,6 +110,19 @@ impl LeaseKeeper {
 
     pub(crate) fn let_go(&self, lease: &TaskLease) {
         self.held.lock().remove(&key(lease));
+    }
+
+    /// Leases that it keeps: one for each activity that runs.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.lock().len()
+    }
+
+    /// Heartbeats that the store does not have yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let held = self.held.lock();
+        held.values().filter(|held| held.beat.is_some()).count()
     }
 
     /// Renews and beats, for ever.
@@ -226,7 +239,7 @@ impl LeaseKeeper {
     }
 }
 
-impl HeartbeatSink for LeaseKeeper {
+impl HeartbeatSink for HeartbeatBatcher {
     fn queue(&self, lease: &TaskLease, details: Payload) {
         if let Some(held) = self.held.lock().get_mut(&key(lease)) {
             let number = held.beat.as_ref().map_or(0, |beat| beat.number) + 1;

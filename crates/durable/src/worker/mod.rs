@@ -4,7 +4,7 @@
 //!   hand-over ─┐                       ┌─► Desk (the run's program is here: one commit with its next turn)
 //!   claims ────┴► Slot ─► Execution ───┴─► ResultSink (finish_tasks: the result waits in the run's inbox)
 //!                  │         │
-//!                  │         └ heartbeats ─► LeaseKeeper (extend_leases, in batches)
+//!                  │         └ heartbeats ─► HeartbeatBatcher (extend_leases, in batches)
 //!                  └ held until the result is stored
 //! ```
 
@@ -24,7 +24,7 @@ mod stub_port;
 
 pub use backpressure::{BackpressureConfig, BackpressureState};
 pub(crate) use claims::Claims;
-pub(crate) use leases::LeaseKeeper;
+pub use leases::HeartbeatBatcher;
 pub(crate) use pool::PoolParts;
 pub use pool::WorkerPool;
 pub(crate) use results::{Finished, ResultListener, ResultSink};

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::capacity::Capacity;
 use super::execution::Execution;
 use super::results::Finished;
-use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
+use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::ActivityRegistry;
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
@@ -28,7 +28,7 @@ pub struct WorkerPool {
     pub(super) activities: ActivityRegistry,
     pub(super) settings: WorkerSettings,
     pub(super) runtime: Runtime,
-    pub(super) leases: Arc<LeaseKeeper>,
+    pub(super) leases: Arc<HeartbeatBatcher>,
     pub(super) gate: Arc<Gate>,
     desk: Arc<Desk>,
     results: Arc<ResultSink>,
@@ -56,7 +56,7 @@ pub(crate) struct PoolParts {
     pub(crate) activities: ActivityRegistry,
     pub(crate) settings: WorkerSettings,
     pub(crate) runtime: Runtime,
-    pub(crate) leases: Arc<LeaseKeeper>,
+    pub(crate) leases: Arc<HeartbeatBatcher>,
     pub(crate) results: Arc<ResultSink>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) gate: Arc<Gate>,
@@ -107,6 +107,12 @@ impl WorkerPool {
     #[must_use]
     pub fn activity_types(&self) -> Vec<String> {
         self.activities.types().map(str::to_owned).collect()
+    }
+
+    /// What renews the leases of running activities and carries their heartbeats.
+    #[must_use]
+    pub fn heartbeats(&self) -> &HeartbeatBatcher {
+        &self.leases
     }
 
     /// A slot for a task that is about to be queued by this process; none where it should wait in the queue like any other.

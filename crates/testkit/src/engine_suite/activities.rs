@@ -17,6 +17,7 @@ claims! { "activities":
     parallel_tasks_all_run,
     a_parked_activity_waits_for_its_letter_to_be_decided,
     a_requeued_letter_is_tried_again,
+    a_letter_of_a_run_that_ended_says_how_it_ended,
     a_failed_run_is_taken_back_to_before_its_failure,
     heartbeat_details_reach_the_next_attempt,
     an_attempt_past_its_time_is_tried_again,
@@ -175,6 +176,22 @@ async fn a_requeued_letter_is_tried_again(arena: &Arena) {
         .expect("decides");
     effects.reached("broken 1", 2).await;
     run.terminate("seen enough").await.expect("ends");
+    engine.shutdown().await.expect("stops");
+}
+
+async fn a_letter_of_a_run_that_ended_says_how_it_ended(arena: &Arena) {
+    let engine = arena.engine(&Effects::new()).start().await.expect("starts");
+    let client = engine.client();
+    let run = client
+        .start::<Scripted>(Script::of([parked("broken", 0)]))
+        .await
+        .expect("starts");
+    let letter = first_letter(&engine).await;
+    run.terminate("seen enough").await.expect("ends");
+    let refused = client.complete_dead_letter(run.id(), letter, &1).await;
+    let error = refused.expect_err("the run has ended");
+    assert!(error.is_run_finished(), "{error}");
+    assert!(error.to_string().contains("failed"), "{error}");
     engine.shutdown().await.expect("stops");
 }
 

@@ -6,7 +6,7 @@ use crate::engine::Desk;
 use crate::persistence::{MemoryStore, WorkerPort, WorkflowEventStore};
 use crate::reliability::Gate;
 use crate::runtime::ResourceGauge;
-use crate::worker::{LeaseKeeper, PoolParts, ResultSink, Slot};
+use crate::worker::{HeartbeatBatcher, PoolParts, ResultSink, Slot};
 
 struct Held(Resources);
 
@@ -23,7 +23,7 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
     let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
     let runtime = Runtime::with_gauge(Arc::new(Held(resources)));
     let (lease, renewal) = (settings.lease, settings.lease_renewal);
-    let leases = LeaseKeeper::new(Arc::clone(&port), runtime.clone(), lease, renewal);
+    let leases = HeartbeatBatcher::new(Arc::clone(&port), runtime.clone(), lease, renewal);
     let mut activities = ActivityRegistry::new();
     activities.register_fn("echo", |_ctx, input: u32| async move { Ok(input) });
     WorkerPool::new(PoolParts {

@@ -9,12 +9,12 @@ use crate::worker::stub_port::{StubPort, task};
 const LEASE: Duration = Duration::from_secs(15);
 const RENEWAL: Duration = Duration::from_secs(5);
 
-fn keeper(port: &Arc<StubPort>) -> LeaseKeeper {
+fn keeper(port: &Arc<StubPort>) -> HeartbeatBatcher {
     let port = Arc::clone(port) as Arc<dyn WorkerPort>;
-    LeaseKeeper::new(port, Runtime::real(), LEASE, RENEWAL)
+    HeartbeatBatcher::new(port, Runtime::real(), LEASE, RENEWAL)
 }
 
-fn hold(keeper: &LeaseKeeper, count: usize) -> Vec<ClaimedTask> {
+fn hold(keeper: &HeartbeatBatcher, count: usize) -> Vec<ClaimedTask> {
     let tasks: Vec<ClaimedTask> = (1..=count).map(|n| task(n as u128)).collect();
     for task in &tasks {
         keeper.hold(task, CancellationToken::new());
@@ -73,7 +73,7 @@ async fn a_refused_heartbeat_loses_its_details_and_nobody_the_lease() {
         let details = extension.heartbeat.as_ref().expect("a heartbeat");
         assert_eq!(details.is_absent(), at_fault);
     }
-    assert!(keeper.held.lock().values().all(|held| held.beat.is_none()));
+    assert_eq!((keeper.held(), keeper.waiting()), (9, 0));
 }
 
 #[tokio::test(start_paused = true)]
