@@ -32,7 +32,7 @@ impl Finished {
         check::result_bytes(&self.outcome, &self.step_logs)
     }
 
-    /// Whether the outcome is one that a turn commits: the activity is over and the run sees it.
+    /// Whether the outcome is one that a turn commits: the activity is over, the run sees it, and it brings little.
     pub(crate) fn may_join_a_turn(&self) -> bool {
         if self.step_logs.len() > JOIN_LINES_MAX || self.bytes() > JOIN_BYTES_MAX {
             return false;

@@ -112,6 +112,14 @@ pub trait Tx: Send {
         before: Timestamp,
         max: usize,
     ) -> impl Future<Output = StoreResult<Vec<(String, Uuid)>>> + Send;
+
+    /// Ticks taken before that nobody could take again: their schedule is gone, or it is not its last one and beyond what it makes up for.
+    /// Oldest first.
+    fn old_slots(
+        &mut self,
+        before: Timestamp,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<(String, Uuid)>>> + Send;
 }
 
 /// One write of the contract: reads through a [`Tx`], decides by the rules, says what to write.

@@ -21,7 +21,7 @@ use crate::persistence::sql::intents::due::{FireShard, NextDue};
 use crate::persistence::sql::intents::leases::ReapLeases as ReapShard;
 use crate::persistence::sql::intents::outbox::{ClaimOutboxOf, FinishOutbox};
 use crate::persistence::sql::intents::relay::RelayShard;
-use crate::persistence::sql::intents::retention::{PurgeShard, PurgeTombstones};
+use crate::persistence::sql::intents::retention::{PurgeKeys, PurgeShard};
 use crate::persistence::sql::intents::schedules::{FireSchedules, SwapSchedule};
 use crate::persistence::sql::intents::sends::{SendSignals, SendUpdates};
 use crate::persistence::sql::intents::starts::StartRuns;
@@ -458,11 +458,12 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
             };
             purged += self.database.write(Concern::Registry, intent).await?;
         }
-        let tombstones = PurgeTombstones {
+        let keys = PurgeKeys {
             max: limits::BATCH_ITEMS_MAX,
+            slots: purged < purge.max as u64,
             now: purge.now,
         };
-        self.database.write(Concern::Registry, tombstones).await?;
+        self.database.write(Concern::Registry, keys).await?;
         Ok(purged)
     }
 
