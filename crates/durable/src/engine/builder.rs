@@ -305,16 +305,17 @@ mod tests {
 
     #[test]
     fn settings_that_would_spin_overflow_or_never_work_are_refused() {
-        let bad: [(&str, fn(&mut Settings)); 11] = [
+        type Spoil = fn(&mut Settings);
+        let bad: [(&str, Spoil); 11] = [
             ("poll_interval", |s| s.worker.poll_interval = Duration::ZERO),
             ("heartbeat_interval", |s| {
-                s.worker.heartbeat_interval = Duration::ZERO
+                s.worker.heartbeat_interval = Duration::ZERO;
             }),
             ("stale_after", |s| s.worker.stale_after = Duration::ZERO),
             ("reap_interval", |s| s.chores.reap_interval = Duration::ZERO),
             ("fallback_poll", |s| s.chores.fallback_poll = Duration::ZERO),
             ("sample_interval", |s| {
-                s.chores.sample_interval = Some(Duration::ZERO)
+                s.chores.sample_interval = Some(Duration::ZERO);
             }),
             ("lease_renewal", |s| s.worker.lease_renewal = Duration::MAX),
             ("lease", |s| s.worker.lease = Duration::MAX),

@@ -389,7 +389,10 @@ async fn swap(first: &dyn WorkflowEventStore, schedule: ScheduleRecord, stale: b
             None => Some(schedule.clone()),
         };
     }
-    Request::SwapSchedule { seen, schedule }
+    Request::SwapSchedule {
+        seen: seen.map(Box::new),
+        schedule: Box::new(schedule),
+    }
 }
 
 async fn save(first: &dyn WorkflowEventStore, mut breaker: BreakerRecord, ahead: i64) -> Request {

@@ -455,7 +455,7 @@ async fn another_schedule_under_the_same_id_replaces_it(arena: &Arena) {
 async fn a_pause_is_not_lost_to_a_replacement_at_the_same_time(arena: &Arena) {
     let client = Client::on(arena.store.clone());
     let schedule = |minute: usize| {
-        Schedule::cron("report", &format!("{minute} * * * *")).workflow::<Scripted>(short())
+        Schedule::cron("report", format!("{minute} * * * *")).workflow::<Scripted>(short())
     };
     for round in 0..20 {
         let made = client.create_schedule(schedule(round)).await;
