@@ -49,7 +49,8 @@ async fn more_bytes_than_one_call_takes_are_all_sent() {
     }
     assert_eq!(keeper.send(|_| true).await, Sent::All);
     let calls = port.extended.lock();
-    assert!(calls.iter().flatten().all(|e| e.heartbeat.is_some()));
+    let whole = |e: &LeaseExtension| e.heartbeat.as_ref() == Some(&details);
+    assert!(calls.iter().flatten().all(whole), "and with their details");
     assert_eq!(calls.iter().flatten().count(), 70);
 }
 
