@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::AttributeValue;
 use crate::failure::{Failure, WorkflowError};
-use crate::options::{ActivityOptions, millis};
+use crate::options::{ActivityOptions, ChildOptions, millis};
 use crate::payload::Payload;
 
 /// One thing a workflow asks for. A turn's actions become events, tasks, timers and children in one commit.
@@ -59,6 +59,22 @@ pub enum WorkflowAction {
         workflow_type: String,
         /// Its input.
         input: Payload,
+    },
+    /// The same with options.
+    StartChildWorkflow {
+        /// Unique within the run; the child's run id is derived from it.
+        workflow_id: String,
+        /// Which workflow.
+        workflow_type: String,
+        /// Its input.
+        input: Payload,
+        /// How it is run.
+        options: ChildOptions,
+    },
+    /// Ask a child to stop. It reports its end all the same.
+    CancelChildWorkflow {
+        /// The name it was given.
+        workflow_id: String,
     },
     /// Give up an activity that has not finished.
     CancelActivity {

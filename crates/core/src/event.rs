@@ -158,6 +158,14 @@ pub enum WorkflowEvent {
         #[serde(default, skip_serializing_if = "Payload::is_absent")]
         input: Payload,
     },
+    /// The workflow asked a child to stop; the message that tells it is in the same commit.
+    #[serde(rename = "child.cancel_requested")]
+    ChildWorkflowCancelRequested {
+        /// The child's run id.
+        workflow_id: Uuid,
+        /// The name the parent gave it.
+        child_id: String,
+    },
     /// A child ended with a result.
     #[serde(rename = "child.completed")]
     ChildWorkflowCompleted {
@@ -406,6 +414,7 @@ event_types! {
     TimerCancelled => "timer.cancelled",
     SignalReceived => "signal.received",
     ChildWorkflowStarted => "child.started",
+    ChildWorkflowCancelRequested => "child.cancel_requested",
     ChildWorkflowCompleted => "child.completed",
     ChildWorkflowFailed => "child.failed",
     CancellationRequested => "workflow.cancel_requested",

@@ -38,6 +38,24 @@ pub enum Fact {
         /// Which clock.
         timeout_type: TimeoutType,
     },
+    /// A local activity succeeded.
+    LocalActivityCompleted {
+        /// Which one.
+        activity_id: String,
+        /// Of which type.
+        activity_type: String,
+        /// Its result.
+        result: Payload,
+    },
+    /// A local activity failed and is not tried again.
+    LocalActivityFailed {
+        /// Which one.
+        activity_id: String,
+        /// Of which type.
+        activity_type: String,
+        /// Why.
+        error: Failure,
+    },
     /// A timer fired.
     TimerFired {
         /// Which one.
@@ -124,6 +142,8 @@ facts_and_events! {
     ActivityCompleted { activity_id, result } <=> ActivityCompleted;
     ActivityFailed { activity_id, error } <=> ActivityFailed, with will_retry: false => false;
     ActivityTimedOut { activity_id, timeout_type } <=> ActivityTimedOut;
+    LocalActivityCompleted { activity_id, activity_type, result } <=> LocalActivityCompleted;
+    LocalActivityFailed { activity_id, activity_type, error } <=> LocalActivityFailed;
     TimerFired { timer_id } <=> TimerFired;
     SignalReceived { signal } <=> SignalReceived, with unread: false => false;
     ChildCompleted { workflow_id, child_id, result } <=> ChildWorkflowCompleted;

@@ -65,6 +65,12 @@ pub mod error_types {
     pub const INVALID_OUTPUT: &str = "InvalidOutput";
     /// A payload on its way to a workflow cannot be read by it.
     pub const INVALID_PAYLOAD: &str = "InvalidPayload";
+    /// The run was asked to stop.
+    pub const CANCELLED: &str = "Cancelled";
+    /// A saga failed, and so did some of its undo steps.
+    pub const COMPENSATION_FAILED: &str = "CompensationFailed";
+    /// Not a failure: the run goes on as new.
+    pub const CONTINUE_AS_NEW: &str = "ContinueAsNew";
     /// An update's handler failed.
     pub const UPDATE_FAILED: &str = "UpdateFailed";
 }
@@ -109,6 +115,19 @@ impl Failure {
         }
         last.cause = None;
         self
+    }
+
+    /// Whether it, or one of its causes, has this type.
+    #[must_use]
+    pub fn is(&self, error_type: &str) -> bool {
+        std::iter::successors(Some(self), |failure| failure.cause.as_deref())
+            .any(|failure| failure.error_type == error_type)
+    }
+
+    /// Whether it says that the run was asked to stop.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.error_type == error_types::CANCELLED
     }
 
     /// A failure made of any error, its first [`CAUSES_MAX`] sources kept as causes.
@@ -178,6 +197,12 @@ impl<E: std::error::Error + 'static> From<E> for ActivityError {
 pub struct WorkflowError(Failure);
 
 impl WorkflowError {
+    /// A run that was asked to stop.
+    #[must_use]
+    pub fn cancelled(reason: impl Into<String>) -> Self {
+        Self::new(error_types::CANCELLED, reason)
+    }
+
     /// An error with a type of the application's own.
     #[must_use]
     pub fn new(error_type: impl Into<String>, message: impl Into<String>) -> Self {
@@ -191,7 +216,12 @@ impl WorkflowError {
     }
 }
 
-impl std::error::Error for WorkflowError {}
+/// `?` on any error fails the workflow with it.
+impl<E: std::error::Error + 'static> From<E> for WorkflowError {
+    fn from(error: E) -> Self {
+        Self(Failure::from_error(&error).non_retryable())
+    }
+}
 
 impl fmt::Display for WorkflowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

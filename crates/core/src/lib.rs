@@ -12,13 +12,16 @@
 //! randomness. Instants, ids and jitter come in as arguments; a test holds that (`xtask`).
 
 pub mod action;
+mod attribute;
 pub mod breaker;
 pub mod event;
 pub mod fact;
 pub mod failure;
+pub mod function;
 pub mod history;
 pub mod identity;
 pub mod limiter;
+pub mod local;
 pub mod options;
 pub mod payload;
 pub mod program;
@@ -42,9 +45,10 @@ pub use history::{
 pub use identity::{RunIdentity, child_run_id};
 pub use jiff::Timestamp;
 pub use limiter::{Granted, RateLimitConfig, RateLimiter};
-pub use options::{ActivityOptions, ExhaustedPolicy};
+pub use local::{LocalCall, LocalOptions};
+pub use options::{ActivityOptions, ChildOptions, ClosePolicy, ExhaustedPolicy};
 pub use payload::{Payload, PayloadError};
-pub use program::{Program, ProgramError};
+pub use program::{Program, ProgramError, QueryError, Recorded};
 pub use replay::{DeterminismError, ReplayError, ReplayMode, Replayer, replay};
 pub use request::{Request, RequestKind};
 pub use retry::{RetryDecision, RetryPolicy};

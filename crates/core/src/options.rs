@@ -59,6 +59,41 @@ pub enum ExhaustedPolicy {
     Park,
 }
 
+/// What happens to a child when its parent ends first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClosePolicy {
+    /// It is asked to stop.
+    #[default]
+    Cancel,
+    /// It is stopped.
+    Terminate,
+    /// It goes on.
+    Abandon,
+}
+
+/// How a child workflow is to be run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChildOptions {
+    /// What happens to it when its parent ends first.
+    pub close_policy: ClosePolicy,
+    /// Time for all its iterations together.
+    #[serde(
+        rename = "execution_timeout_ms",
+        with = "optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub execution_timeout: Option<Duration>,
+    /// Time for each of its iterations.
+    #[serde(
+        rename = "run_timeout_ms",
+        with = "optional_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub run_timeout: Option<Duration>,
+}
+
 impl Default for ActivityOptions {
     fn default() -> Self {
         Self {

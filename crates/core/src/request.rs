@@ -29,6 +29,10 @@ pub enum RequestKind {
     CancelTimer,
     /// Start a child.
     ScheduleChildWorkflow,
+    /// Ask one to stop.
+    CancelChildWorkflow,
+    /// Make a value once.
+    RecordSideEffect,
     /// End with a result.
     CompleteWorkflow,
     /// End with an error.
@@ -73,6 +77,9 @@ impl Request {
                 Some(child_id),
                 Some(workflow_type),
             ),
+            E::ChildWorkflowCancelRequested { child_id, .. } => {
+                (K::CancelChildWorkflow, Some(child_id), None)
+            }
             E::WorkflowCompleted { .. } => (K::CompleteWorkflow, None, None),
             E::WorkflowFailed { .. } => (K::FailWorkflow, None, None),
             E::WorkflowCancelled { .. } => (K::CancelWorkflow, None, None),
@@ -110,10 +117,7 @@ pub(crate) fn may_be_imposed(event: &WorkflowEvent) -> bool {
 pub(crate) const fn is_memory(event: &WorkflowEvent) -> bool {
     matches!(
         event,
-        WorkflowEvent::SideEffectRecorded { .. }
-            | WorkflowEvent::LocalActivityCompleted { .. }
-            | WorkflowEvent::LocalActivityFailed { .. }
-            | WorkflowEvent::PatchMarked { .. }
+        WorkflowEvent::SideEffectRecorded { .. } | WorkflowEvent::PatchMarked { .. }
     )
 }
 
@@ -138,6 +142,8 @@ impl fmt::Display for RequestKind {
             Self::StartTimer => "start timer",
             Self::CancelTimer => "cancel timer",
             Self::ScheduleChildWorkflow => "start child",
+            Self::CancelChildWorkflow => "cancel child",
+            Self::RecordSideEffect => "record side effect",
             Self::CompleteWorkflow => "complete the workflow",
             Self::FailWorkflow => "fail the workflow",
             Self::CancelWorkflow => "end the workflow as cancelled",

@@ -1,11 +1,14 @@
 //! The adapter for the [`Workflow`] trait.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::action::WorkflowAction;
 use crate::fact::Fact;
 use crate::failure::ActivityError;
+use crate::options::ClosePolicy;
 use crate::payload::Payload;
 use crate::program::{Program, ProgramError};
 use crate::signal::{WorkflowSignal, signal_types};
@@ -16,11 +19,18 @@ use crate::workflow::Workflow;
 pub struct TraitProgram<W> {
     /// None until the run begins.
     workflow: Option<W>,
+    /// Children that a request to stop is passed on to, by the names they were given.
+    children: BTreeSet<String>,
+    cancelled: bool,
 }
 
 impl<W> Default for TraitProgram<W> {
     fn default() -> Self {
-        Self { workflow: None }
+        Self {
+            workflow: None,
+            children: BTreeSet::new(),
+            cancelled: false,
+        }
     }
 }
 
@@ -35,6 +45,27 @@ impl<W: Workflow> TraitProgram<W> {
     #[must_use]
     pub const fn workflow(&self) -> Option<&W> {
         self.workflow.as_ref()
+    }
+
+    fn note_children(&mut self, fact: &Fact, actions: &[WorkflowAction]) {
+        if let Fact::ChildCompleted { child_id, .. } | Fact::ChildFailed { child_id, .. } = fact {
+            self.children.remove(child_id);
+        }
+        for action in actions {
+            match action {
+                WorkflowAction::ScheduleChildWorkflow { workflow_id, .. } => {
+                    self.children.insert(workflow_id.clone());
+                }
+                WorkflowAction::StartChildWorkflow {
+                    workflow_id,
+                    options,
+                    ..
+                } if options.close_policy != ClosePolicy::Abandon => {
+                    self.children.insert(workflow_id.clone());
+                }
+                _ => {}
+            }
+        }
     }
 
     fn begin(&mut self, input: &Payload) -> Result<Vec<WorkflowAction>, ProgramError> {
@@ -55,6 +86,13 @@ impl<W: Workflow> Program for TraitProgram<W> {
     }
 
     fn apply(&mut self, fact: &Fact) -> Result<Vec<WorkflowAction>, ProgramError> {
+        let stops = !self.cancelled && is_request_to_stop(fact);
+        let cascade = if stops {
+            self.cancelled = true;
+            std::mem::take(&mut self.children)
+        } else {
+            BTreeSet::new()
+        };
         let mut actions = match (fact, &mut self.workflow) {
             (Fact::Started { input }, _) => self.begin(input)?,
             (_, None) => return Err(out_of_order::<W>()),
@@ -66,8 +104,40 @@ impl<W: Workflow> Program for TraitProgram<W> {
         {
             actions.push(ending(workflow)?);
         }
+        self.note_children(fact, &actions);
+        pass_on(cascade, &mut actions);
         Ok(actions)
     }
+}
+
+fn is_request_to_stop(fact: &Fact) -> bool {
+    match fact {
+        Fact::CancelRequested { .. } => true,
+        Fact::SignalReceived { signal } => signal.signal_type == signal_types::CANCEL,
+        _ => false,
+    }
+}
+
+/// A request to stop goes to the children too, unless the run ends with it: then their close policies say what becomes of them.
+fn pass_on(children: BTreeSet<String>, actions: &mut Vec<WorkflowAction>) {
+    if actions.iter().any(WorkflowAction::is_terminal) {
+        return;
+    }
+    let told: BTreeSet<&String> = actions
+        .iter()
+        .filter_map(|action| match action {
+            WorkflowAction::CancelChildWorkflow { workflow_id } => Some(workflow_id),
+            _ => None,
+        })
+        .collect();
+    let left: Vec<String> = children
+        .into_iter()
+        .filter(|child| !told.contains(child))
+        .collect();
+    actions.extend(
+        left.into_iter()
+            .map(|workflow_id| WorkflowAction::CancelChildWorkflow { workflow_id }),
+    );
 }
 
 fn out_of_order<W: Workflow>() -> ProgramError {
@@ -93,6 +163,8 @@ fn react<W: Workflow>(workflow: &mut W, fact: &Fact) -> Result<Vec<WorkflowActio
             let error = ActivityError::from_failure(timeout_type.failure());
             workflow.on_activity_failed(activity_id, &error)
         }
+        // The trait has no way to ask for one.
+        Fact::LocalActivityCompleted { .. } | Fact::LocalActivityFailed { .. } => Vec::new(),
         Fact::TimerFired { timer_id } => workflow.on_timer_fired(timer_id),
         Fact::SignalReceived { signal } => workflow.on_signal(signal),
         Fact::ChildCompleted {

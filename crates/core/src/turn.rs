@@ -7,6 +7,7 @@ use crate::event::WorkflowEvent;
 use crate::fact::Fact;
 use crate::history::{HistoryError, HistoryProblem, HistoryState, NumberedEvent};
 use crate::identity::RunIdentity;
+use crate::local::LocalCall;
 use crate::program::{Program, ProgramError};
 use crate::request::Request;
 use crate::signal::WorkflowSignal;
@@ -120,6 +121,22 @@ impl ProgramState {
         &*self.program
     }
 
+    /// Whether its code waits for a local activity.
+    #[must_use]
+    pub fn waits_for_local(&self) -> bool {
+        self.program.waits_for_local()
+    }
+
+    /// Local activities that its code asked for since this was last called.
+    pub fn take_local_calls(&mut self) -> Vec<LocalCall> {
+        self.program.take_local_calls()
+    }
+
+    /// Signals that its code was told and did not use.
+    pub fn take_unread(&mut self) -> Vec<WorkflowSignal> {
+        self.program.take_unread()
+    }
+
     /// Takes a fact; what it leads to is added to `turn`.
     ///
     /// # Errors
@@ -128,7 +145,16 @@ impl ProgramState {
         let event = WorkflowEvent::from(fact.clone());
         self.record(event, turn)?;
         let actions = self.program.apply(fact)?;
+        self.remember(turn)?;
         self.decide(actions, turn)
+    }
+
+    /// Records the values that the program made and that must not be made again.
+    pub(crate) fn remember(&mut self, turn: &mut Turn) -> Result<(), HistoryError> {
+        for memory in self.program.take_memories() {
+            self.record(memory, turn)?;
+        }
+        Ok(())
     }
 
     /// Appends an event that the program has no part in: an attempt's note, a version mark, an ending imposed from outside.
@@ -148,6 +174,9 @@ impl ProgramState {
     /// # Errors
     /// [`HistoryError`] when the end cannot follow.
     pub fn settle(&mut self, turn: &mut Turn) -> Result<(), HistoryError> {
+        if self.program.waits_for_local() && !self.history.is_shutting_down() {
+            return Ok(());
+        }
         let Some(reason) = self.history.stop_reason().map(str::to_owned) else {
             return Ok(());
         };
@@ -226,6 +255,7 @@ pub(crate) fn event_of_action(
     let check = match action {
         WorkflowAction::CancelActivity { activity_id } => history.check_activity(activity_id),
         WorkflowAction::CancelTimer { timer_id } => history.check_timer(timer_id),
+        WorkflowAction::CancelChildWorkflow { workflow_id } => history.check_child(workflow_id),
         _ => Ok(()),
     };
     match check {
@@ -267,11 +297,23 @@ fn plain_event(action: &WorkflowAction, identity: &RunIdentity) -> Option<Workfl
             workflow_id: child_id,
             workflow_type,
             input,
+        }
+        | A::StartChildWorkflow {
+            workflow_id: child_id,
+            workflow_type,
+            input,
+            options: _,
         } => E::ChildWorkflowStarted {
             workflow_id: identity.child_run_id(&child_id),
             workflow_type,
             child_id,
             input,
+        },
+        A::CancelChildWorkflow {
+            workflow_id: child_id,
+        } => E::ChildWorkflowCancelRequested {
+            workflow_id: identity.child_run_id(&child_id),
+            child_id,
         },
         A::CompleteWorkflow { result } => E::WorkflowCompleted { result },
         A::FailWorkflow { error } => E::WorkflowFailed { error },

@@ -271,7 +271,7 @@ fn input_that_does_not_fit_is_a_typed_error_and_its_failed_run_replays() {
     let failed = (
         2,
         E::WorkflowFailed {
-            error: error.into(),
+            error: error.as_failure(),
         },
     );
     let run = replay_order(vec![started.clone(), failed], ReplayMode::Normal).unwrap();

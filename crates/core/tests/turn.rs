@@ -7,7 +7,7 @@ use std::time::Duration;
 use durable_core::history::Subject;
 use durable_core::{
     ActionError, Fact, HistoryProblem as P, HistoryState, Payload, Program, ProgramError,
-    ProgramState, ReplayMode, RunIdentity, Turn, TurnError, WorkflowAction as A,
+    ProgramState, Recorded, ReplayMode, RunIdentity, Turn, TurnError, WorkflowAction as A,
     WorkflowEvent as E, child_run_id, replay,
 };
 use uuid::Uuid;
@@ -33,11 +33,12 @@ impl Program for Script {
         Ok(self.answers.pop_front().unwrap_or_default())
     }
 
-    fn recall(&mut self, memory: &E) {
-        self.given
-            .lock()
-            .unwrap()
-            .push(format!("recall {}", memory.event_type()));
+    fn recall(&mut self, recorded: &Recorded<'_>) {
+        let names = recorded
+            .memories
+            .iter()
+            .map(|memory| format!("recall {}", memory.event_type()));
+        self.given.lock().unwrap().extend(names);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use durable_core::{Failure, PayloadError};
+use durable_core::{Failure, PayloadError, QueryError, error_types};
 use uuid::Uuid;
 
 use crate::persistence::StoreError;
@@ -32,6 +32,12 @@ pub(crate) enum Kind {
     Failed { run_id: Uuid, failure: Failure },
     #[error("run {run_id} was cancelled: {reason}")]
     Cancelled { run_id: Uuid, reason: String },
+    #[error("update {update_id} of run {run_id} failed: {failure}")]
+    UpdateFailed {
+        run_id: Uuid,
+        update_id: String,
+        failure: Failure,
+    },
     #[error("{what} cannot be read: {source}")]
     Payload {
         what: String,
@@ -46,6 +52,20 @@ pub(crate) enum Kind {
         capacity: u64,
         retry_after_ms: u64,
     },
+    #[error("run {run_id}: {source}")]
+    Query {
+        run_id: Uuid,
+        #[source]
+        source: QueryError,
+    },
+    #[error(
+        "no live process hosts workflow {workflow_type:?}, so run {run_id} cannot be asked; start a worker that does"
+    )]
+    NoWorkerForType { run_id: Uuid, workflow_type: String },
+    #[error("run {run_id} cannot be rebuilt here: {reason}")]
+    Unreadable { run_id: Uuid, reason: String },
+    #[error("run {run_id} has not begun yet; ask again in a moment")]
+    NotBegun { run_id: Uuid },
     #[error("{0}")]
     Configuration(String),
     #[error("the engine is shutting down")]
@@ -113,18 +133,34 @@ impl Error {
             | Kind::NotFound(run_id)
             | Kind::Send { run_id, .. }
             | Kind::Failed { run_id, .. }
+            | Kind::Query { run_id, .. }
+            | Kind::NoWorkerForType { run_id, .. }
+            | Kind::Unreadable { run_id, .. }
+            | Kind::NotBegun { run_id }
+            | Kind::UpdateFailed { run_id, .. }
             | Kind::Cancelled { run_id, .. } => Some(*run_id),
             _ => None,
         }
     }
 
-    /// The run failed; this is its failure.
+    /// The run, or the update, failed; this is its failure.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match &*self.0 {
-            Kind::Failed { failure, .. } => Some(failure),
+            Kind::Failed { failure, .. }
+            | Kind::UpdateFailed { failure, .. }
+            | Kind::Query {
+                source: QueryError::Failed { failure, .. },
+                ..
+            } => Some(failure),
             _ => None,
         }
+    }
+
+    /// The update was refused, failed, or the run ended before it was answered; [`Error::failure`] says why.
+    #[must_use]
+    pub fn is_update_failed(&self) -> bool {
+        matches!(*self.0, Kind::UpdateFailed { .. })
     }
 
     /// How the run ended, where it ended without a result.
@@ -135,6 +171,26 @@ impl Error {
             Kind::Cancelled { .. } => Some(WorkflowStatus::Cancelled),
             _ => None,
         }
+    }
+
+    /// The workflow has no query of that name; the error's text has those it has.
+    #[must_use]
+    pub fn is_query_not_found(&self) -> bool {
+        matches!(
+            *self.0,
+            Kind::Query {
+                source: QueryError::NotFound { .. },
+                ..
+            }
+        ) || self
+            .failure()
+            .is_some_and(|failure| failure.is(error_types::QUERY_NOT_FOUND))
+    }
+
+    /// No live process hosts the run's workflow.
+    #[must_use]
+    pub fn is_no_worker_for_type(&self) -> bool {
+        matches!(*self.0, Kind::NoWorkerForType { .. })
     }
 
     /// The run was cancelled.
@@ -171,7 +227,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
             Kind::Store(error) => error.is_retryable(),
-            Kind::Overloaded { .. } | Kind::ShuttingDown => true,
+            Kind::Overloaded { .. } | Kind::ShuttingDown | Kind::NotBegun { .. } => true,
             Kind::Send { rejection, .. } => matches!(rejection, SendRejection::InboxFull { .. }),
             _ => false,
         }

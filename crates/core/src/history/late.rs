@@ -12,7 +12,9 @@ impl OpenItems {
         match fact {
             Fact::ActivityCompleted { activity_id, .. }
             | Fact::ActivityFailed { activity_id, .. }
-            | Fact::ActivityTimedOut { activity_id, .. } => self.activities.is_over(activity_id),
+            | Fact::ActivityTimedOut { activity_id, .. }
+            | Fact::LocalActivityCompleted { activity_id, .. }
+            | Fact::LocalActivityFailed { activity_id, .. } => self.activities.is_over(activity_id),
             Fact::TimerFired { timer_id } => self.timers.is_over(timer_id),
             Fact::ChildCompleted {
                 workflow_id,

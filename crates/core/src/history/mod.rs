@@ -12,6 +12,7 @@ pub use effective::{EffectiveHistory, effective_history};
 pub use error::{HistoryError, HistoryProblem, Subject};
 pub use open_items::PendingActivity;
 pub use state::HistoryState;
+pub(crate) use stopping::cancel_reason;
 
 use crate::event::WorkflowEvent;
 

@@ -93,6 +93,9 @@ impl OpenItems {
                 child_id,
                 ..
             } => self.child_ended(child_id, *workflow_id),
+            E::ChildWorkflowCancelRequested { child_id, .. } => {
+                self.children.get_open(child_id).map(|_| ())
+            }
             E::UpdateAccepted { update_id, .. } => self.updates.open(update_id, ()),
             E::UpdateCompleted { update_id, .. } | E::UpdateFailed { update_id, .. } => {
                 self.updates.close(update_id)

@@ -293,6 +293,17 @@ impl HistoryState {
         self.open.timers.get_open(timer_id).copied()
     }
 
+    /// Whether the child is open; what is wrong otherwise.
+    pub(crate) fn check_child(&self, child_id: &str) -> Result<(), HistoryProblem> {
+        self.open.children.get_open(child_id).map(|_| ())
+    }
+
+    /// Whether the run was asked to finish what is in flight and then stop.
+    #[must_use]
+    pub const fn is_shutting_down(&self) -> bool {
+        self.stopping.shutdown_waits_for().is_some()
+    }
+
     /// Whether the activity was asked for and has not ended.
     #[must_use]
     pub fn has_pending_activity(&self, activity_id: &str) -> bool {

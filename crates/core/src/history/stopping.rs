@@ -38,7 +38,7 @@ impl Stopping {
     }
 
     /// What has to end before the shutdown is met; nothing when none was asked for.
-    pub(super) fn shutdown_waits_for(&self) -> Option<&BTreeSet<String>> {
+    pub(super) const fn shutdown_waits_for(&self) -> Option<&BTreeSet<String>> {
         self.shutdown.as_ref()
     }
 }
@@ -46,7 +46,7 @@ impl Stopping {
 /// The reason that a cancel signal brings: its payload, if that is a text.
 ///
 /// Cut, and without NULs, so that every store can keep it.
-pub(super) fn cancel_reason(payload: &Payload) -> String {
+pub(crate) fn cancel_reason(payload: &Payload) -> String {
     match payload.to_value() {
         Ok(serde_json::Value::String(text)) => {
             let kept = text.chars().filter(|c| *c != '\0');

@@ -73,6 +73,8 @@ pub struct DeterminismError {
     pub found: Option<Request>,
     /// What differs between two that are otherwise equal (strict mode).
     pub difference: Option<String>,
+    /// Where in the code that was asked for, or where the code waits.
+    pub location: Option<String>,
 }
 
 impl DeterminismError {
@@ -86,7 +88,13 @@ impl DeterminismError {
             expected,
             found,
             difference: None,
+            location: None,
         }
+    }
+
+    pub(super) fn at(mut self, location: Option<String>) -> Self {
+        self.location = location;
+        self
     }
 
     pub(super) fn with_difference(mut self, difference: String) -> Self {
@@ -112,8 +120,24 @@ impl fmt::Display for DeterminismError {
             (None, _) => f.write_str("history has no action")?,
         }
         match &self.found {
-            Some(found) => write!(f, ", the code asks to \"{found}\""),
-            None => f.write_str(", the code asks for nothing more"),
+            Some(found) => write!(f, ", the code asks to \"{found}\"")?,
+            None => f.write_str(", the code asks for nothing more")?,
         }
+        let Some(location) = &self.location else {
+            return Ok(());
+        };
+        match self.found {
+            Some(_) => write!(f, " at {location}")?,
+            None => write!(f, " and waits at {location}")?,
+        }
+        let old = match &self.expected {
+            Some(expected) => expected.to_string(),
+            None => "nothing here".to_owned(),
+        };
+        write!(
+            f,
+            ". Runs that began before the change need the old path: \
+             `if ctx.patched(\"name-of-the-change\") {{ /* the new code */ }} else {{ /* as recorded: {old} */ }}`"
+        )
     }
 }

@@ -16,7 +16,7 @@ use crate::event::WorkflowEvent;
 use crate::fact::Fact;
 use crate::history::{HistoryState, NumberedEvent};
 use crate::identity::RunIdentity;
-use crate::program::Program;
+use crate::program::{Program, ProgramError, Recorded};
 use crate::request::{Request, is_memory, may_be_imposed};
 use crate::turn::{ProgramState, Turn, event_of_action};
 
@@ -62,6 +62,26 @@ struct Step {
     event: WorkflowEvent,
     fact: Fact,
     rest: Vec<NumberedEvent>,
+}
+
+/// Where in the history a step stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Another fact follows it: it was decided.
+    Within,
+    /// Nothing follows: it may wait for its decision.
+    Last,
+}
+
+/// Whether a step's record holds a decision, behind the last reset that cut through it.
+fn was_decided(rest: &[NumberedEvent]) -> bool {
+    rest.iter()
+        .rev()
+        .map(|(_, event)| event)
+        .take_while(|event| !matches!(event, WorkflowEvent::WorkflowReset { .. }))
+        .any(|event| {
+            is_memory(event) || (Request::of_event(event).is_some() && !may_be_imposed(event))
+        })
 }
 
 /// What a step's program asked for beyond what the step records.
@@ -114,8 +134,8 @@ impl Replayer {
     /// [`ReplayError`] for the step that this event completes.
     pub fn push(&mut self, sequence_num: i64, event: WorkflowEvent) -> Result<(), ReplayError> {
         if let Some(fact) = Fact::from_event(&event) {
-            let unrecorded = self.close_step()?;
-            Self::refuse_unrecorded(sequence_num, unrecorded)?;
+            let unrecorded = self.close_step(Place::Within)?;
+            self.refuse_unrecorded(sequence_num, unrecorded)?;
             self.step = Some(Step {
                 sequence_num,
                 event,
@@ -135,8 +155,8 @@ impl Replayer {
     /// # Errors
     /// [`ReplayError`] for the last step.
     pub fn finish(mut self) -> Result<ProgramState, ReplayError> {
-        let unrecorded = self.close_step()?;
-        Self::refuse_unrecorded(self.history.next_sequence(), unrecorded)?;
+        let unrecorded = self.close_step(Place::Last)?;
+        self.refuse_unrecorded(self.history.next_sequence(), unrecorded)?;
         Ok(self.into_state())
     }
 
@@ -146,14 +166,15 @@ impl Replayer {
     /// # Errors
     /// [`ReplayError`] for the last step.
     pub fn resume(mut self) -> Result<(ProgramState, Turn), ReplayError> {
-        let unrecorded = self.close_step()?;
+        let unrecorded = self.close_step(Place::Last)?;
         let sequence_num = self.history.next_sequence();
         let mut turn = Turn::default();
         if !unrecorded.may_be_new {
-            Self::refuse_unrecorded(sequence_num, unrecorded)?;
+            self.refuse_unrecorded(sequence_num, unrecorded)?;
             return Ok((self.into_state(), turn));
         }
         let mut state = self.into_state();
+        state.remember(&mut turn)?;
         state
             .decide(unrecorded.actions.into(), &mut turn)
             .map_err(|error| ReplayError::turn(sequence_num, error))?;
@@ -164,14 +185,30 @@ impl Replayer {
         ProgramState::after(self.identity, self.program, self.history)
     }
 
-    fn refuse_unrecorded(sequence_num: i64, unrecorded: Unrecorded) -> Result<(), ReplayError> {
+    fn refuse_unrecorded(
+        &self,
+        sequence_num: i64,
+        unrecorded: Unrecorded,
+    ) -> Result<(), ReplayError> {
         match unrecorded.first {
             None => Ok(()),
-            Some(found) => Err(DeterminismError::new(sequence_num, None, Some(found)).into()),
+            Some(found) => Err(self.divergence(sequence_num, None, Some(found))),
         }
     }
 
-    fn close_step(&mut self) -> Result<Unrecorded, ReplayError> {
+    fn divergence(
+        &self,
+        sequence_num: i64,
+        expected: Option<Request>,
+        found: Option<Request>,
+    ) -> ReplayError {
+        let location = self.program.locate(found.as_ref());
+        DeterminismError::new(sequence_num, expected, found)
+            .at(location)
+            .into()
+    }
+
+    fn close_step(&mut self, place: Place) -> Result<Unrecorded, ReplayError> {
         let Some(step) = self.step.take() else {
             return Ok(Unrecorded {
                 actions: VecDeque::new(),
@@ -180,7 +217,7 @@ impl Replayer {
             });
         };
         self.history.accept(step.sequence_num, &step.event)?;
-        let mut actions = VecDeque::from(self.apply(&step)?);
+        let mut actions = VecDeque::from(self.apply(&step, place)?);
         let mut progress = Progress::default();
         for (sequence_num, event) in &step.rest {
             if let Some(expected) = Request::of_event(event) {
@@ -196,8 +233,7 @@ impl Replayer {
                     actions.clear();
                 } else {
                     let found = found.as_ref().and_then(Request::of_event);
-                    let error = DeterminismError::new(*sequence_num, Some(expected), found);
-                    return Err(error.into());
+                    return Err(self.divergence(*sequence_num, Some(expected), found));
                 }
             }
             progress.cut |= matches!(event, WorkflowEvent::WorkflowReset { .. });
@@ -212,24 +248,35 @@ impl Replayer {
         })
     }
 
-    fn apply(&mut self, step: &Step) -> Result<Vec<WorkflowAction>, ReplayError> {
-        for (_, event) in step.rest.iter().filter(|(_, event)| is_memory(event)) {
-            self.program.recall(event);
-        }
+    fn apply(&mut self, step: &Step, place: Place) -> Result<Vec<WorkflowAction>, ReplayError> {
+        let memories: Vec<&WorkflowEvent> = step
+            .rest
+            .iter()
+            .map(|(_, event)| event)
+            .filter(|event| is_memory(event))
+            .collect();
+        self.program.recall(&Recorded {
+            memories: &memories,
+            complete: place == Place::Within || was_decided(&step.rest),
+        });
         self.program.apply(&step.fact).or_else(|error| {
             // The engine may have failed the run for this very reason; then that is what is on record.
             let failed_for_it = step.rest.iter().any(|(_, event)| {
                 matches!(event, WorkflowEvent::WorkflowFailed { error: recorded }
                     if recorded.error_type == error.error_type())
             });
-            if failed_for_it {
-                let error = error.into();
-                Ok(vec![WorkflowAction::FailWorkflow { error }])
-            } else {
-                Err(ReplayError::Program {
+            match error {
+                ProgramError::Diverged {
+                    expected, found, ..
+                } => Err(self.divergence(step.sequence_num, expected, found)),
+                error if failed_for_it => {
+                    let error = error.as_failure();
+                    Ok(vec![WorkflowAction::FailWorkflow { error }])
+                }
+                error => Err(ReplayError::Program {
                     sequence_num: step.sequence_num,
                     source: error,
-                })
+                }),
             }
         })
     }

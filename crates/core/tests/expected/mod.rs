@@ -237,6 +237,10 @@ fn timer_signal_and_child_events() -> Vec<E> {
             child_id: "ship-1".into(),
             input: json("1"),
         },
+        E::ChildWorkflowCancelRequested {
+            workflow_id: child(),
+            child_id: "ship-1".into(),
+        },
         E::ChildWorkflowCompleted {
             workflow_id: child(),
             child_id: "ship-1".into(),

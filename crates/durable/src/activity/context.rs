@@ -1,17 +1,21 @@
 //! What an activity knows of its attempt, and how it reports while it runs.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use durable_core::{Payload, TraceContext};
+use durable_core::{ActivityError, Payload, Timestamp, TraceContext, error_types};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::OnceLedger;
 use super::logs::StepLogs;
-use crate::persistence::limits::PAYLOAD_BYTES_MAX;
+use crate::persistence::limits::{PAYLOAD_BYTES_MAX, check_id, check_payload};
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
+use crate::persistence::{StoreError, StoreResult};
 use crate::runtime::Runtime;
 
 /// One attempt of an activity, as the activity sees it. Cheap to clone.
@@ -38,6 +42,9 @@ struct Shared {
     heartbeat_details: Payload,
     cancelled: CancellationToken,
     heartbeats: Arc<dyn HeartbeatSink>,
+    once: Arc<dyn OnceLedger>,
+    scheduled_at: Timestamp,
+    started_at: Timestamp,
     logs: Mutex<StepLogs>,
     runtime: Runtime,
 }
@@ -51,6 +58,7 @@ pub(crate) trait HeartbeatSink: Send + Sync + 'static {
 pub(crate) struct ContextParts {
     pub(crate) cancelled: CancellationToken,
     pub(crate) heartbeats: Arc<dyn HeartbeatSink>,
+    pub(crate) once: Arc<dyn OnceLedger>,
     pub(crate) runtime: Runtime,
 }
 
@@ -65,6 +73,31 @@ pub enum HeartbeatError {
     #[error("the heartbeat's details cannot be kept: {0}")]
     Details(String),
 }
+
+/// Which attempt of which activity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ActivityInfo {
+    /// The run.
+    pub run_id: Uuid,
+    /// The activity's id within the run.
+    pub activity_id: String,
+    /// Which activity.
+    pub activity_type: String,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// Attempts that the retry policy allows.
+    pub max_attempts: u32,
+    /// See [`ActivityContext::idempotency_key`].
+    pub idempotency_key: String,
+    /// When the activity was queued, by the store's clock.
+    pub scheduled_at: Timestamp,
+    /// When this attempt began, by the store's clock.
+    pub started_at: Timestamp,
+}
+
+/// How often `run_once` asks a store that cannot be reached before it gives up: about a second in all.
+const ONCE_TRIES_MAX: u32 = 6;
 
 impl ActivityContext {
     pub(crate) fn new(task: &ClaimedTask, parts: ContextParts) -> Self {
@@ -81,6 +114,9 @@ impl ActivityContext {
                 heartbeat_details: task.heartbeat_details.clone(),
                 cancelled: parts.cancelled,
                 heartbeats: parts.heartbeats,
+                once: parts.once,
+                scheduled_at: task.scheduled_at,
+                started_at: task.started_at,
                 logs: Mutex::default(),
                 runtime: parts.runtime,
             }),
@@ -94,10 +130,79 @@ impl ActivityContext {
     }
 
     /// The same for every attempt of this activity and for no other: give it to what you call,
-    /// so that a repeated call is told from a new one.
+    /// so that a repeated call is told from a new one. The next iteration of the run has other keys. So has an activity
+    /// that an operator has tried again by a retry or a reset: who remembers the failure under the old key would only repeat it.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        format!("{}/{}", self.workflow_id, self.shared.lease.task_id)
+        format!("{}:{}", self.workflow_id, self.shared.lease.task_id)
+    }
+
+    /// Which attempt of which activity this is, as plain data.
+    #[must_use]
+    pub fn info(&self) -> ActivityInfo {
+        ActivityInfo {
+            run_id: self.workflow_id,
+            activity_id: self.activity_id.clone(),
+            activity_type: self.shared.activity_type.clone(),
+            attempt: self.attempt,
+            max_attempts: self.max_attempts,
+            idempotency_key: self.idempotency_key(),
+            scheduled_at: self.shared.scheduled_at,
+            started_at: self.shared.started_at,
+        }
+    }
+
+    /// Does something once for a key: the first time its result is stored, later the stored one is answered and nothing is done. A failure is not stored.
+    ///
+    /// The key is taken as it is and shared by all runs of the store: make it from [`ActivityContext::idempotency_key`], or from what must not
+    /// happen twice (`charge:order-7`). A process that dies after the deed and before its result is stored does it again, and two that
+    /// begin at the same time may both do it, though both answer the result that was stored first: for the last bit of safety hand the key to
+    /// what you call.
+    ///
+    /// # Errors
+    /// The function's; retryable ones where the store cannot be reached; a final one for a key or a result that cannot be stored, or a stored result that does not fit `T`.
+    pub async fn run_once<T, F, Fut>(
+        &self,
+        key: impl AsRef<str> + Send,
+        function: F,
+    ) -> Result<T, ActivityError>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: FnOnce() -> Fut + Send,
+        Fut: Future<Output = Result<T, ActivityError>> + Send,
+    {
+        let (key, once) = (key.as_ref(), &self.shared.once);
+        check_id("the key of run_once", key).map_err(once_failed)?;
+        if let Some(stored) = self.asked(|| once.get(key)).await? {
+            return read_once(key, &stored);
+        }
+        let done = function().await?;
+        let result = Payload::from_value(&done)
+            .map_err(|error| ActivityError::from(error).non_retryable())?;
+        check_payload("the result of run_once", &result).map_err(once_failed)?;
+        let kept = self.asked(|| once.put(key, result.clone())).await?;
+        if kept == result {
+            return Ok(done);
+        }
+        read_once(key, &kept)
+    }
+
+    /// The deed is done when its result is stored: worth a few tries.
+    async fn asked<T, F>(&self, ask: impl Fn() -> F + Send) -> Result<T, ActivityError>
+    where
+        F: Future<Output = StoreResult<T>> + Send,
+    {
+        let runtime = &self.shared.runtime;
+        for attempt in 0..ONCE_TRIES_MAX {
+            match ask().await {
+                Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
+                    let wait = Duration::from_millis(20 << attempt);
+                    runtime.sleep(runtime.jittered(wait)).await;
+                }
+                answer => return answer.map_err(once_failed),
+            }
+        }
+        ask().await.map_err(once_failed)
     }
 
     /// Tells that the activity is alive, with details for the next attempt if this one dies. Does not wait for the store.
@@ -193,4 +298,17 @@ impl std::fmt::Debug for ActivityContext {
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
     }
+}
+
+fn read_once<T: DeserializeOwned>(key: &str, stored: &Payload) -> Result<T, ActivityError> {
+    stored.to_value().map_err(|error| {
+        let message = format!("the result stored under {key:?} does not fit: {error}");
+        ActivityError::new(error_types::INVALID_PAYLOAD, message).non_retryable()
+    })
+}
+
+fn once_failed(error: StoreError) -> ActivityError {
+    let again = error.is_retryable() || error.is_outcome_unknown();
+    let error = ActivityError::from(error);
+    if again { error } else { error.non_retryable() }
 }

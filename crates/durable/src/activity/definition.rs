@@ -1,7 +1,7 @@
 //! What an activity is.
 
 use async_trait::async_trait;
-use durable_core::ActivityError;
+use durable_core::{ActivityError, ActivityOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -43,6 +43,15 @@ pub trait Activity: Send + Sync + 'static {
     /// What it answers.
     type Output: Serialize + DeserializeOwned + Send;
 
+    /// How it is run unless a call says otherwise.
+    #[must_use]
+    fn options() -> ActivityOptions
+    where
+        Self: Sized,
+    {
+        ActivityOptions::default()
+    }
+
     /// Does the work. Called anew for each attempt.
     ///
     /// # Errors
@@ -52,4 +61,33 @@ pub trait Activity: Send + Sync + 'static {
         ctx: &ActivityContext,
         input: Self::Input,
     ) -> Result<Self::Output, ActivityError>;
+}
+
+/// What can be registered as an activity: a value that is one, or the function that `#[activity]` makes beside the type.
+pub trait IntoActivity<Marker> {
+    /// The activity's type.
+    type Activity: Activity;
+
+    /// The activity.
+    fn into_activity(self) -> Self::Activity;
+}
+
+impl<A: Activity> IntoActivity<()> for A {
+    type Activity = A;
+
+    fn into_activity(self) -> A {
+        self
+    }
+}
+
+/// Tells the two implementations apart.
+#[derive(Debug)]
+pub enum FromFunction {}
+
+impl<A: Activity, F: FnOnce() -> A> IntoActivity<(FromFunction, A)> for F {
+    type Activity = A;
+
+    fn into_activity(self) -> A {
+        self()
+    }
 }

@@ -3,9 +3,12 @@
 mod context;
 mod definition;
 mod logs;
+mod once;
 mod registry;
 
-pub use context::{ActivityContext, HeartbeatError};
+pub use context::{ActivityContext, ActivityInfo, HeartbeatError};
 pub(crate) use context::{ContextParts, HeartbeatSink};
-pub use definition::{Activity, ActivityResult};
+pub use definition::{Activity, ActivityResult, FromFunction, IntoActivity};
+pub(crate) use once::{OnceLedger, StoreLedger};
 pub use registry::ActivityRegistry;
+pub(crate) use registry::AnyActivity;

@@ -1,7 +1,6 @@
 //! A run that was started: waiting for it, talking to it.
 
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use durable_core::{Failure, Payload, error_types};
 use serde::Serialize;
@@ -17,15 +16,10 @@ use crate::{Error, Result};
 
 /// A run. Cheap to clone; dropping it changes nothing.
 pub struct RunHandle<W> {
-    client: Client,
+    pub(super) client: Client,
     run_id: Uuid,
     workflow: PhantomData<fn() -> W>,
 }
-
-/// How long a waiter that can be rung for sleeps at most before it looks by itself.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
-/// The same where nobody can ring: the run may end in another process that cannot be heard.
-const LOOK_WHEN_DEAF: Duration = Duration::from_millis(500);
 
 impl<W> RunHandle<W> {
     pub(super) const fn new(client: Client, run_id: Uuid) -> Self {
@@ -42,6 +36,10 @@ impl<W> RunHandle<W> {
         self.run_id
     }
 
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The run as it stands.
     ///
     /// # Errors
@@ -55,34 +53,11 @@ impl<W> RunHandle<W> {
     /// # Errors
     /// [`Error::is_not_found`]; the store's.
     pub async fn ended(&self) -> Result<RunRecord> {
-        let shared = &self.client.shared;
-        let watch = shared.hub.watch(self.run_id);
-        loop {
-            let ring = watch.ring();
-            tokio::pin!(ring);
-            // Registered before the look, so that an end in between is not missed.
-            ring.as_mut().enable();
-            match self.client.get(self.run_id).await {
-                Ok(run) if run.status.is_terminal() => return Ok(run),
-                Ok(_) => {}
-                Err(error) if error.is_retryable() => {}
-                Err(error) => return Err(error),
-            }
-            let deaf = match shared.hub.bell() {
-                Some(bell) => !bell.is_connected(),
-                None => shared.beside.is_none(),
-            };
-            let wait = if deaf {
-                LOOK_WHEN_DEAF
-            } else {
-                LOOK_AT_LEAST_EVERY
-            };
-            tokio::select! {
-                biased;
-                () = &mut ring => {}
-                () = shared.runtime.sleep(shared.runtime.jittered(wait)) => {}
-            }
-        }
+        let run = || async {
+            let run = self.get().await?;
+            Ok(run.status.is_terminal().then_some(run))
+        };
+        self.client.look_until(self.run_id, run).await
     }
 
     /// Sends a signal.

@@ -1,12 +1,19 @@
 //! Clients: starting runs, and talking to them.
 
+mod batch;
 mod dead_letters;
+mod find;
 mod gather;
 mod handle;
-mod retry_step;
+pub mod history;
+mod query;
+mod reset;
+mod reset_turn;
 mod schedules;
 mod sets;
 mod start;
+mod update;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +22,22 @@ use durable_core::{Payload, signal_types};
 use serde::Serialize;
 use uuid::Uuid;
 
+pub use batch::{BatchOptions, BatchOutcome};
+pub use find::RunPage;
 pub use handle::RunHandle;
+pub use history::History;
 pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
 pub use start::{Start, Untyped};
+pub use update::{Update, UpdateHandle, UpdateWithStart};
 
 use gather::Gather;
-use sets::{Signals, Starts};
+use sets::{Signals, Starts, Updates};
 
 use crate::engine::{Desk, Hub, Node};
 use crate::error::Kind;
+use crate::observability::Listeners;
 use crate::persistence::model::{
-    NewSignal, Page, RunFilter, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
+    NewSignal, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
 use crate::persistence::{OpenOptions, WorkflowEventStore, open};
 use crate::reliability::BackpressureCoordinator;
@@ -45,6 +57,7 @@ struct Shared {
     runtime: Runtime,
     starts: Arc<Gather<Starts>>,
     signals: Arc<Gather<Signals>>,
+    updates: Arc<Gather<Updates>>,
     /// What the engine beside it hosts; empty for a client on its own.
     workflows: WorkflowRegistry,
     /// The engine beside it: it becomes the owner of what is started here, so that no claim is needed.
@@ -56,6 +69,7 @@ struct Shared {
 struct Beside {
     worker_id: String,
     owner_lease: Duration,
+    listeners: Arc<Listeners>,
 }
 
 impl Client {
@@ -82,6 +96,7 @@ impl Client {
             shared: Arc::new(Shared {
                 starts: Gather::new(Starts(Arc::clone(&store)), runtime.clone()),
                 signals: Gather::new(Signals(Arc::clone(&store)), runtime.clone()),
+                updates: Gather::new(Updates(Arc::clone(&store)), runtime.clone()),
                 store,
                 hub: Arc::clone(&hub),
                 runtime: runtime.clone(),
@@ -108,6 +123,7 @@ impl Client {
             shared: Arc::new(Shared {
                 starts: Gather::new(Starts(Arc::clone(&node.store)), node.runtime.clone()),
                 signals: Gather::new(Signals(Arc::clone(&node.store)), node.runtime.clone()),
+                updates: Gather::new(Updates(Arc::clone(&node.store)), node.runtime.clone()),
                 store: Arc::clone(&node.store),
                 hub: Arc::clone(&node.hub),
                 runtime: node.runtime.clone(),
@@ -115,6 +131,7 @@ impl Client {
                 beside: Some(Beside {
                     worker_id: node.worker_id.clone(),
                     owner_lease: node.settings.turns.owner_lease,
+                    listeners: Arc::clone(&node.listeners),
                 }),
                 admission: node.settings.admission.clone().map(|settings| {
                     BackpressureCoordinator::new(
@@ -155,22 +172,6 @@ impl Client {
     pub async fn get(&self, run_id: Uuid) -> Result<RunRecord> {
         let run = self.shared.store.get_run(run_id).await?;
         run.ok_or_else(|| Kind::NotFound(run_id).into())
-    }
-
-    /// Runs, newest first.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn list(&self, filter: RunFilter, page: Page) -> Result<Vec<RunRecord>> {
-        Ok(self.shared.store.list_runs(filter, page).await?)
-    }
-
-    /// How many runs.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn count(&self, filter: RunFilter) -> Result<u64> {
-        Ok(self.shared.store.count_runs(filter).await?)
     }
 
     /// Sends a signal.
@@ -257,9 +258,7 @@ impl Client {
             .await?;
         match outcomes.first() {
             Some(TerminateOutcome::Terminated) => {
-                self.shared.hub.finished(&[run_id]);
-                self.shared.hub.messages.notify_one();
-                self.ring(run_id);
+                self.terminated(&[run_id]).await;
                 Ok(())
             }
             Some(TerminateOutcome::AlreadyFinished(status)) => {
@@ -268,6 +267,23 @@ impl Client {
                 Err(Kind::Send { run_id, rejection }.into())
             }
             Some(TerminateOutcome::NotFound) | None => Err(Kind::NotFound(run_id).into()),
+        }
+    }
+
+    /// Tells everybody concerned of runs that were ended here.
+    async fn terminated(&self, runs: &[Uuid]) {
+        self.shared.hub.finished(runs);
+        self.shared.hub.messages.notify_one();
+        for run_id in runs {
+            self.ring(*run_id);
+            let beside = self.shared.beside.as_ref();
+            let listeners = beside.map(|beside| &beside.listeners);
+            // Whoever listens wants to know more than the id; where it cannot be read, the history has it.
+            if let Some(listeners) = listeners.filter(|listeners| listeners.is_anybody_there())
+                && let Ok(run) = self.get(*run_id).await
+            {
+                listeners.ended(&run);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::gather::Ask;
-use crate::persistence::model::{SendOutcome, SendSignal, StartOutcome, StartRun};
+use crate::persistence::model::{SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun};
 use crate::persistence::{StoreResult, WorkflowEventStore};
 
 /// Starts.
@@ -31,5 +31,18 @@ impl Ask for Signals {
 
     async fn ask(&self, signals: Vec<SendSignal>) -> StoreResult<Vec<SendOutcome>> {
         self.0.send_signals(signals, None).await
+    }
+}
+
+/// Updates.
+pub(super) struct Updates(pub(super) Arc<dyn WorkflowEventStore>);
+
+#[async_trait]
+impl Ask for Updates {
+    type Item = SendUpdate;
+    type Answer = SendOutcome;
+
+    async fn ask(&self, updates: Vec<SendUpdate>) -> StoreResult<Vec<SendOutcome>> {
+        self.0.send_updates(updates, None).await
     }
 }

@@ -9,7 +9,7 @@ use durable_core::{AttributeValue, Payload, PayloadError, TraceContext};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Client, RunHandle};
+use super::{Client, RunHandle, UpdateWithStart};
 use crate::error::Kind;
 use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
 use crate::workflow::WorkflowDefinition;
@@ -32,7 +32,10 @@ impl<W: WorkflowDefinition> Start<W> {
         let run_id = client.shared.runtime.new_id();
         let start = Payload::from_value(input).map(|input| {
             let mut start = StartRun::new(run_id, W::TYPE, input);
+            let defaults = W::defaults();
             start.version = W::VERSION.to_owned();
+            start.execution_timeout = defaults.execution_timeout;
+            start.run_timeout = defaults.run_timeout;
             start
         });
         Self {
@@ -59,7 +62,11 @@ impl Start<Untyped> {
 }
 
 impl<W> Start<W> {
-    fn with(mut self, change: impl FnOnce(&mut StartRun)) -> Self {
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn with(mut self, change: impl FnOnce(&mut StartRun)) -> Self {
         if let Ok(start) = &mut self.start {
             change(start);
         }
@@ -133,7 +140,18 @@ impl<W> Start<W> {
         self
     }
 
-    async fn send(self) -> Result<RunHandle<W>> {
+    /// Sends an update along (update-with-start), after all other options: awaited, it answers the run and the update. It also reaches a
+    /// run that exists already, found by its idempotency key or workflow id.
+    pub fn update<T: Serialize + ?Sized>(
+        self,
+        name: impl Into<String>,
+        input: &T,
+    ) -> UpdateWithStart<W> {
+        let update = self.client.new_update(name.into(), input);
+        UpdateWithStart::new(self, update)
+    }
+
+    pub(super) async fn send(self) -> Result<RunHandle<W>> {
         let start = self
             .start
             .map_err(|error| Error::payload("the start", error))?;

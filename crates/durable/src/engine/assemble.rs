@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use durable_core::{Failure, RunIdentity, WorkflowAction, WorkflowEvent, error_types};
+use durable_core::{
+    ChildOptions, Failure, Payload, RunIdentity, WorkflowAction, WorkflowEvent, error_types,
+    signal_types,
+};
+use uuid::Uuid;
 
 use super::cache::Place;
 use super::decide::Decision;
 use crate::persistence::model::{
-    ClosePolicy, NewChild, NewSignal, NewTask, NewTimer, Next, StartRun, TurnCommit, UpdateAnswer,
+    NewChild, NewSignal, NewTask, NewTimer, Next, OutSignal, StartRun, TurnCommit, UpdateAnswer,
 };
 use crate::runtime::Runtime;
 use crate::workflow::WorkflowRegistry;
@@ -52,6 +56,9 @@ impl Assembly<'_> {
             let missed = decision.missed_updates.into_iter().map(missed_update);
             commit.updates.extend(missed);
         }
+        let answered = decision.answered.into_iter();
+        let answered = answered.map(|(update_id, result)| UpdateAnswer { update_id, result });
+        commit.updates.extend(answered);
         drop_what_was_given_up(&mut commit);
         commit
     }
@@ -110,9 +117,22 @@ impl Assembly<'_> {
                 workflow_id: child_id,
                 workflow_type,
                 input,
-            } => commit
-                .children
-                .push(self.child(child_id, &workflow_type, input)),
+            } => {
+                let child = self.child(child_id, &workflow_type, input, ChildOptions::default());
+                commit.children.push(child);
+            }
+            A::StartChildWorkflow {
+                workflow_id: child_id,
+                workflow_type,
+                input,
+                options,
+            } => {
+                let child = self.child(child_id, &workflow_type, input, options);
+                commit.children.push(child);
+            }
+            A::CancelChildWorkflow {
+                workflow_id: child_id,
+            } => commit.signals.push(self.cancel_child(&child_id)),
             A::CompleteUpdate { update_id, result } => commit.updates.push(UpdateAnswer {
                 update_id,
                 result: Ok(result),
@@ -136,17 +156,34 @@ impl Assembly<'_> {
         &self,
         child_id: String,
         workflow_type: &str,
-        input: durable_core::Payload,
+        input: Payload,
+        options: ChildOptions,
     ) -> NewChild {
         let run_id = self.identity.child_run_id(&child_id);
         let version = self.workflows.newest(workflow_type).unwrap_or_default();
         let mut start = StartRun::new(run_id, workflow_type, input);
         start.version = version.to_owned();
         start.trace.clone_from(&self.place.trace);
+        start.execution_timeout = options.execution_timeout;
+        start.run_timeout = options.run_timeout;
         NewChild {
             child_id,
-            close_policy: ClosePolicy::default(),
+            close_policy: options.close_policy,
             start,
+        }
+    }
+
+    /// The same signal however often it is asked for: its id is the child's.
+    fn cancel_child(&self, child_id: &str) -> OutSignal {
+        let run_id = self.identity.child_run_id(child_id);
+        let reason = format!("cancelled by its parent {}", self.identity.run_id);
+        OutSignal {
+            run_id,
+            signal: NewSignal {
+                signal_id: Uuid::new_v5(&run_id, b"cancelled by its parent"),
+                signal_type: signal_types::CANCEL.to_owned(),
+                payload: Payload::from_value(&reason).unwrap_or_default(),
+            },
         }
     }
 }

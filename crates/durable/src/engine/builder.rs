@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
-use crate::activity::{Activity, ActivityContext, ActivityRegistry};
-use crate::observability::DurableMetrics;
+use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
+use crate::observability::{DurableMetrics, LifecycleEvent, Listener, Listeners};
 use crate::persistence::check::lease as check_lease;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
@@ -32,6 +32,7 @@ pub struct EngineBuilder {
     runtime: Option<Runtime>,
     worker_id: Option<String>,
     open_options: OpenOptions,
+    listeners: Vec<Listener>,
 }
 
 enum Source {
@@ -65,6 +66,7 @@ impl EngineBuilder {
             runtime: None,
             worker_id: None,
             open_options: OpenOptions::default(),
+            listeners: Vec::new(),
         }
     }
 
@@ -74,9 +76,22 @@ impl EngineBuilder {
         self
     }
 
-    /// Runs an activity.
-    pub fn activity<A: Activity>(mut self, activity: A) -> Self {
-        self.activities.register(activity);
+    /// Hosts a workflow that takes every type that is not hosted by name; its code finds the name in
+    /// [`RunInfo::workflow_type`](crate::workflow::RunInfo::workflow_type).
+    pub fn dynamic_workflow<W: WorkflowDefinition>(mut self) -> Self {
+        self.workflows.register_dynamic::<W>();
+        self
+    }
+
+    /// Runs an activity that takes every type that has none of its own; it finds the name in [`ActivityContext::activity_type`].
+    pub fn dynamic_activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
+        self.activities.register_dynamic(activity.into_activity());
+        self
+    }
+
+    /// Runs an activity: a value of a type that is one, or the name of an `#[activity]`.
+    pub fn activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
+        self.activities.register(activity.into_activity());
         self
     }
 
@@ -141,6 +156,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Tells somebody what becomes of runs and activities, after the commit that holds it. Several are told in the order in which they
+    /// were added. Called on a task of its own, so that it delays no run; see [`crate::observability::listener`] for what it can rely on.
+    pub fn listener(mut self, listener: impl Fn(&LifecycleEvent) + Send + Sync + 'static) -> Self {
+        self.listeners.push(Box::new(listener));
+        self
+    }
+
     /// How the store is opened.
     pub fn open_options(mut self, options: OpenOptions) -> Self {
         self.open_options = options;
@@ -186,12 +208,14 @@ impl EngineBuilder {
             results: Arc::clone(&results),
             desk: Arc::clone(&desk),
             gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
+            once: Arc::new(StoreLedger(Arc::clone(&store))),
         }));
         let node = Node {
             worker_id,
             hub: Arc::new(Hub::new(desk, store.bell())),
             store,
             settings: self.settings,
+            listeners: Listeners::start(self.listeners, &runtime),
             runtime,
             workflows: self.workflows,
             pool,

@@ -1,13 +1,16 @@
 //! Decides a turn: what has happened goes in, what is to be committed comes out. Pure, but for the workflow's own code.
 
 use durable_core::{
-    AttemptRecord, Fact, Payload, ProgramState, Turn, TurnError, WorkflowError, WorkflowEvent,
-    WorkflowSignal,
+    AttemptRecord, Fact, Failure, Payload, ProgramState, QueryError, Turn, TurnError,
+    WorkflowEvent, WorkflowSignal, error_types,
 };
 
 use crate::persistence::model::{self, FinishedTask, NewStepLog, TaskEnd, TaskOutcome};
 use crate::persistence::{Bug, planted};
 use crate::worker::Finished;
+
+/// Name of an update that is no update but a query, asked where the workflow is not hosted; the query's name follows.
+pub(crate) const ROUTED_QUERY: &str = "durable.query/";
 
 /// What a turn has to take.
 pub(crate) struct Given<'a> {
@@ -31,6 +34,8 @@ pub(crate) struct Decision {
     pub(crate) carried: Vec<WorkflowSignal>,
     /// Updates that arrived too late to be taken.
     pub(crate) missed_updates: Vec<String>,
+    /// Updates that are answered and not on record: refused ones, and queries that came this way.
+    pub(crate) answered: Vec<(String, Result<Payload, Failure>)>,
 }
 
 /// Hands everything to the program, in order.
@@ -56,11 +61,42 @@ pub(crate) fn decide(
     for finished in given.finished {
         take_finished(program, &mut decision, finished, given.worker_id)?;
     }
+    Ok(decision)
+}
+
+/// The outcome of a local activity, in the turn that waited for it.
+///
+/// # Errors
+/// As [`decide`].
+pub(crate) fn take_local(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+    fact: &Fact,
+) -> Result<(), TurnError> {
+    if program.history().is_running() && !program.history().is_late(fact) {
+        take(program, decision, fact)?;
+    }
+    Ok(())
+}
+
+/// The end of a turn, when the program has answered everything.
+///
+/// # Errors
+/// As [`decide`].
+pub(crate) fn conclude(
+    program: &mut ProgramState,
+    decision: &mut Decision,
+) -> Result<(), TurnError> {
     if program.history().is_running() {
         program.settle(&mut decision.turn)?;
     }
-    close_over_unread(&mut decision);
-    Ok(decision)
+    if let Some((_, WorkflowEvent::WorkflowContinuedAsNew { .. })) = decision.turn.events.last() {
+        let mut carried = program.take_unread();
+        carried.append(&mut decision.carried);
+        decision.carried = carried;
+    }
+    close_over_unread(decision);
+    Ok(())
 }
 
 fn take_from_inbox(
@@ -78,6 +114,16 @@ fn take_from_inbox(
     if program.history().is_late(&fact) {
         return Ok(());
     }
+    if let Fact::UpdateAccepted {
+        update_id,
+        name,
+        input,
+    } = &fact
+        && let Some(answer) = answer_at_once(program, name, input)
+    {
+        decision.answered.push((update_id.clone(), answer));
+        return Ok(());
+    }
     if let Some(activity_id) = activity_of(&fact) {
         let activity_id = activity_id.to_owned();
         note_attempts(program, decision, &activity_id, &arrived.attempts)?;
@@ -92,6 +138,25 @@ fn take_from_inbox(
         }
     }
     take(program, decision, &fact)
+}
+
+/// The answer to what leaves no trace in the history: a query from elsewhere, an update that is refused.
+fn answer_at_once(
+    program: &ProgramState,
+    name: &str,
+    input: &Payload,
+) -> Option<Result<Payload, Failure>> {
+    let program = program.program();
+    if let Some(query) = name.strip_prefix(ROUTED_QUERY) {
+        let answer = program.query(query, input);
+        return Some(answer.map_err(|error| match error {
+            QueryError::Failed { failure, .. } => failure,
+            missing @ QueryError::NotFound { .. } => {
+                Failure::new(error_types::QUERY_NOT_FOUND, missing.to_string()).non_retryable()
+            }
+        }));
+    }
+    program.validate_update(name, input).err().map(Err)
 }
 
 /// A fact that the program never sees because it has ended: signals are kept, the rest has lost its meaning.
@@ -181,8 +246,8 @@ fn note_attempts(
 /// A payload that does not fit the code fails the run, with that on record; anything else is for an operator.
 fn take(program: &mut ProgramState, decision: &mut Decision, fact: &Fact) -> Result<(), TurnError> {
     match program.take(fact, &mut decision.turn) {
-        Err(TurnError::Program(error)) => {
-            let error = WorkflowError::from(error);
+        Err(TurnError::Program(error)) if error.fails_the_run() => {
+            let error = error.as_failure();
             let failed = WorkflowEvent::WorkflowFailed { error };
             Ok(program.record(failed, &mut decision.turn)?)
         }

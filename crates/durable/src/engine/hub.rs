@@ -81,6 +81,12 @@ impl Hub {
         self.ring_others(|ring| ring.finished_runs.extend(runs.iter().copied()));
     }
 
+    /// A run that goes on has answered updates: whoever waits at it looks.
+    pub(crate) fn answered(&self, run_id: Uuid) {
+        self.wake_waiters(&[run_id]);
+        self.ring_others(|ring| ring.finished_runs.extend([run_id]));
+    }
+
     fn ring_others(&self, fill: impl FnOnce(&mut Ring)) {
         let Some(bell) = &self.bell else { return };
         let mut ring = Ring::default();
@@ -118,7 +124,7 @@ impl Hub {
         }
     }
 
-    /// A bell for the end of a run.
+    /// A bell for the end of a run, and for its answers to updates.
     pub(crate) fn watch(self: &Arc<Self>, run_id: Uuid) -> Watch {
         let bell = {
             let mut finished = self.finished.lock();
@@ -142,7 +148,7 @@ struct Waiters {
     count: usize,
 }
 
-/// Somebody waits for the end of a run.
+/// Somebody waits for the end of a run, or for its answer.
 pub(crate) struct Watch {
     hub: Arc<Hub>,
     run_id: Uuid,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use durable_core::{
     HistoryState, NumberedEvent, Payload, ProgramState, ReplayMode, Replayer, RunIdentity, Turn,
@@ -16,7 +17,9 @@ use super::desk::Wanted;
 use super::turner::{Fault, Turner, panic_text};
 use crate::persistence::StoreResult;
 use crate::persistence::model::{ClaimedTurn, Fact, RunRecord};
+use crate::runtime::Runtime;
 use crate::worker::Finished;
+use crate::workflow::{Birth, RunInfo, WorkflowRegistry};
 
 /// A run, ready for its turn.
 pub(super) struct Loaded {
@@ -159,7 +162,8 @@ impl<'a> Loader<'a> {
                 }
             }
         };
-        match self.replay(run, events) {
+        let node = &self.turner.node;
+        match rebuild(&node.workflows, &node.runtime, run, events) {
             Ok((program, resumed)) => {
                 let begin = (run.sequence == run.history_start).then(|| run.input.clone());
                 Ok(Some(Loaded {
@@ -179,41 +183,40 @@ impl<'a> Loader<'a> {
             })),
         }
     }
+}
 
-    fn replay(
-        &self,
-        run: &RunRecord,
-        events: Vec<NumberedEvent>,
-    ) -> Result<(ProgramState, Turn), String> {
-        let program = self
-            .turner
-            .node
-            .workflows
-            .program(&run.workflow_type, &run.version)
-            .ok_or_else(|| format!("this build has no workflow {}", run.workflow_type))?;
-        let identity = RunIdentity {
-            run_id: run.id,
-            epoch: run.epoch,
-            iteration: run.iteration,
-        };
-        if events.is_empty() {
-            let history = HistoryState::after(run.sequence);
-            let state = ProgramState::after(identity, program, history);
-            return Ok((state, Turn::default()));
+/// Rebuilds a run's program from the events of its current iteration, and what its last fact leads to if that was not decided.
+pub(crate) fn rebuild(
+    workflows: &WorkflowRegistry,
+    runtime: &Runtime,
+    run: &RunRecord,
+    events: Vec<NumberedEvent>,
+) -> Result<(ProgramState, Turn), String> {
+    let program = workflows
+        .program(birth(run, runtime))
+        .ok_or_else(|| format!("this build has no workflow {}", run.workflow_type))?;
+    let identity = RunIdentity {
+        run_id: run.id,
+        epoch: run.epoch,
+        iteration: run.iteration,
+    };
+    if events.is_empty() {
+        let history = HistoryState::after(run.sequence);
+        let state = ProgramState::after(identity, program, history);
+        return Ok((state, Turn::default()));
+    }
+    let history = effective_history(events).map_err(|error| error.to_string())?;
+    let replayed = catch_unwind(AssertUnwindSafe(|| {
+        let mut replayer = Replayer::new(identity, program, ReplayMode::Normal);
+        for (sequence_num, event) in history.events {
+            replayer.push(sequence_num, event)?;
         }
-        let history = effective_history(events).map_err(|error| error.to_string())?;
-        let replayed = catch_unwind(AssertUnwindSafe(|| {
-            let mut replayer = Replayer::new(identity, program, ReplayMode::Normal);
-            for (sequence_num, event) in history.events {
-                replayer.push(sequence_num, event)?;
-            }
-            replayer.resume()
-        }));
-        match replayed {
-            Ok(Ok(replayed)) => Ok(replayed),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(panic) => Err(format!("the workflow panicked: {}", panic_text(&*panic))),
-        }
+        replayer.resume()
+    }));
+    match replayed {
+        Ok(Ok(replayed)) => Ok(replayed),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panic) => Err(format!("the workflow panicked: {}", panic_text(&*panic))),
     }
 }
 
@@ -233,6 +236,24 @@ fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Loaded {
         begin: None,
         facts,
         finished,
+    }
+}
+
+/// What a run's program may know about it.
+pub(crate) fn birth(run: &RunRecord, runtime: &Runtime) -> Birth {
+    let clock = runtime.clone();
+    Birth {
+        info: RunInfo {
+            run_id: run.id,
+            workflow_type: run.workflow_type.clone(),
+            version: run.version.clone(),
+            parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
+            attempt: run.epoch.saturating_add(1),
+            iteration: run.iteration,
+            workflow_id: run.business_id.clone(),
+            memo: run.memo.clone(),
+        },
+        clock: Arc::new(move || clock.now()),
     }
 }
 

@@ -18,6 +18,7 @@ mod desk;
 mod hand_over;
 mod hub;
 mod load;
+mod locals;
 mod node;
 mod settings;
 mod settle;
@@ -29,9 +30,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use builder::EngineBuilder;
+pub(crate) use decide::ROUTED_QUERY;
 pub(crate) use desk::Desk;
 pub(crate) use hub::Hub;
-pub(crate) use node::Node;
+pub(crate) use load::rebuild;
+pub(crate) use node::{Hosted, Node};
 pub use settings::{ChoreSettings, Settings, TurnSettings};
 pub(crate) use turner::panic_text;
 
@@ -173,6 +176,9 @@ impl Engine {
         node.hub.desk.close();
         node.hub.desk.emptied().await;
         self.stops.all.cancel();
+        node.listeners
+            .close(&node.runtime, node.settings.shutdown_grace)
+            .await;
         let disowned = self.disown_runs().await;
         let farewell = node.store.deregister_worker(&node.worker_id).await;
         debug!(worker_id = %node.worker_id, "the engine has stopped");

@@ -1,15 +1,17 @@
 //! One process's engine: the parts and how they know each other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use durable_core::{Payload, Timestamp};
 use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
 
 use super::hub::Hub;
 use super::settings::Settings;
-use crate::observability::DurableMetrics;
+use crate::observability::{DurableMetrics, Listeners};
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
@@ -30,6 +32,25 @@ pub(crate) struct Node {
     /// By how much the store's clock is ahead of this node's.
     pub(crate) store_ahead_us: AtomicI64,
     pub(crate) metrics: DurableMetrics,
+    pub(crate) listeners: Arc<Listeners>,
+}
+
+/// What a process says about the workflows it hosts, in the registry of workers.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Hosted {
+    pub(crate) workflow_types: BTreeSet<String>,
+    pub(crate) takes_any_workflow: bool,
+}
+
+impl Hosted {
+    fn of(workflows: &WorkflowRegistry) -> Self {
+        let types = workflows.hosted().into_iter();
+        Self {
+            workflow_types: types.map(|hosted| hosted.workflow_type).collect(),
+            takes_any_workflow: workflows.takes_any(),
+        }
+    }
 }
 
 impl Node {
@@ -77,7 +98,7 @@ impl Node {
                 .ok()
                 .filter(|name| !name.is_empty()),
             version: Some(self.settings.build.clone()),
-            metadata: Payload::ABSENT,
+            metadata: Payload::from_value(&Hosted::of(&self.workflows)).unwrap_or_default(),
             tasks_completed: beat.tasks_completed,
             tasks_failed: beat.tasks_failed,
             avg_task_duration_ms: beat.avg_task_duration_ms,

@@ -114,6 +114,9 @@ impl Turner {
         let run_id = commit.run_id;
         // Only now are the slots free: the results are stored.
         drop(finished);
+        let workflow_type = program.program().workflow_type();
+        let iteration = program.identity().iteration;
+        node.listeners.turned(workflow_type, iteration, &commit);
         self.announce_due(&commit, &committed);
         if committed.has_messages {
             node.hub.messages.notify_one();
@@ -127,12 +130,18 @@ impl Turner {
                 if committed.arrivals > commit.facts_through {
                     node.hub.desk.ring([run_id]);
                 }
+                if !commit.updates.is_empty() {
+                    node.hub.answered(run_id);
+                }
                 place.sequence = committed.sequence;
                 place.consumed = commit.facts_through;
                 self.keep(program, place)
             }
             Next::ContinueAsNew { .. } | Next::Reset { .. } => {
                 node.pool.cancel_run(run_id);
+                if !commit.updates.is_empty() {
+                    node.hub.answered(run_id);
+                }
                 node.hub.desk.ring([run_id]);
                 false
             }

@@ -12,13 +12,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use durable_core::{ProgramState, Turn};
+use durable_core::{ProgramState, TurnError};
 use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::assemble::Assembly;
 use super::cache::{Cache, Kept, Place};
-use super::decide::{Given, decide};
+use super::decide::{Decision, Given, conclude, decide};
 use super::desk::Wanted;
 use super::hand_over::HandOver;
 use super::load::{Loaded, Loader};
@@ -42,6 +42,15 @@ pub(super) struct Decided {
     pub(super) hand_over: HandOver,
 }
 
+/// A turn that has taken its facts; local activities may have something to add.
+pub(super) struct Undecided {
+    pub(super) decision: Decision,
+    pub(super) program: ProgramState,
+    pub(super) place: Place,
+    pub(super) facts_through: i64,
+    pub(super) finished: Vec<Finished>,
+}
+
 impl Turner {
     pub(crate) fn new(node: Arc<Node>) -> Self {
         let turns = &node.settings.turns;
@@ -62,13 +71,23 @@ impl Turner {
         }
     }
 
-    async fn turn_set(&self, set: Vec<(Uuid, Wanted)>) {
-        let runs: Vec<Uuid> = set.iter().map(|(run_id, _)| *run_id).collect();
+    async fn turn_set(self: &Arc<Self>, set: Vec<(Uuid, Wanted)>) {
+        let mut runs: Vec<Uuid> = set.iter().map(|(run_id, _)| *run_id).collect();
         let loaded = Loader::new(self).load(set).await;
         let mut decided = Vec::with_capacity(loaded.len());
         for run in loaded {
             match self.decide(run) {
-                Ok(turn) => decided.extend(turn),
+                Ok(Some(turn)) if turn.program.waits_for_local() => {
+                    // It stays in hand, and keeps nobody waiting: its commit is one of its own.
+                    runs.retain(|run_id| *run_id != turn.place.run_id);
+                    let turner = Arc::clone(self);
+                    self.node.runtime.spawn(turner.turn_with_locals(turn));
+                }
+                Ok(Some(turn)) => match self.conclude(turn) {
+                    Ok(turn) => decided.push(turn),
+                    Err(fault) => self.block(*fault).await,
+                },
+                Ok(None) => {}
                 Err(fault) => self.block(*fault).await,
             }
         }
@@ -78,7 +97,7 @@ impl Turner {
     }
 
     /// Hands a run its facts. None: there was nothing to take.
-    fn decide(&self, loaded: Loaded) -> Result<Option<Decided>, Box<Fault>> {
+    fn decide(&self, loaded: Loaded) -> Result<Option<Undecided>, Box<Fault>> {
         let Loaded {
             mut program,
             place,
@@ -88,11 +107,10 @@ impl Turner {
             finished,
         } = loaded;
         let nothing = begin.is_none() && facts.is_empty() && finished.is_empty();
-        if nothing && resumed.events.is_empty() {
+        if nothing && resumed.events.is_empty() && !program.waits_for_local() {
             self.keep(program, place);
             return Ok(None);
         }
-        let identity = program.identity();
         let facts_through = facts.last().map_or(place.consumed, |fact| fact.arrival);
         if planted(Bug::ArrivalsForgotten) {
             facts.truncate(1);
@@ -103,7 +121,29 @@ impl Turner {
             finished: &finished,
             worker_id: &self.node.worker_id,
         };
-        let outcome = guarded(&mut program, resumed, &given).and_then(|decision| {
+        match guarded(|| decide(&mut program, resumed, &given)) {
+            Ok(decision) => Ok(Some(Undecided {
+                decision,
+                program,
+                place,
+                facts_through,
+                finished,
+            })),
+            Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),
+        }
+    }
+
+    /// Makes a commit of what a turn has come to.
+    pub(super) fn conclude(&self, turn: Undecided) -> Result<Decided, Box<Fault>> {
+        let Undecided {
+            mut decision,
+            mut program,
+            place,
+            facts_through,
+            finished,
+        } = turn;
+        let identity = program.identity();
+        let concluded = guarded(|| conclude(&mut program, &mut decision)).and_then(|()| {
             let assembly = Assembly {
                 runtime: &self.node.runtime,
                 workflows: &self.node.workflows,
@@ -117,23 +157,18 @@ impl Turner {
                 Err(error) => Err(format!("the turn cannot be stored: {error}")),
             }
         });
-        match outcome {
+        match concluded {
             Ok(mut commit) => {
                 let hand_over = self.prepare(&mut commit, &program);
-                Ok(Some(Decided {
+                Ok(Decided {
                     commit,
                     program,
                     place,
                     finished,
                     hand_over,
-                }))
+                })
             }
-            Err(reason) => Err(Box::new(Fault {
-                run_id: place.run_id,
-                sequence: place.sequence,
-                reason,
-                finished,
-            })),
+            Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),
         }
     }
 
@@ -189,15 +224,21 @@ pub(super) struct Fault {
     pub(super) finished: Vec<Finished>,
 }
 
+impl Fault {
+    pub(super) fn new(place: &Place, reason: String, finished: Vec<Finished>) -> Self {
+        Self {
+            run_id: place.run_id,
+            sequence: place.sequence,
+            reason,
+            finished,
+        }
+    }
+}
+
 /// Runs the workflow's code; its panic is the run's trouble, not the process's.
-fn guarded(
-    program: &mut ProgramState,
-    turn: Turn,
-    given: &Given<'_>,
-) -> Result<super::decide::Decision, String> {
-    let decided = catch_unwind(AssertUnwindSafe(|| decide(program, turn, given)));
-    match decided {
-        Ok(Ok(decision)) => Ok(decision),
+pub(super) fn guarded<T>(code: impl FnOnce() -> Result<T, TurnError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => Err(format!("the workflow panicked: {}", panic_text(&*panic))),
     }

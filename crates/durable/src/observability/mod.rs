@@ -1,9 +1,14 @@
-//! What dashboards see of an engine.
+//! What dashboards and listeners see of an engine.
+
+pub mod listener;
 
 use std::collections::VecDeque;
 
 use durable_core::Timestamp;
 use parking_lot::Mutex;
+
+pub use listener::{Lifecycle, LifecycleEvent};
+pub(crate) use listener::{Listener, Listeners};
 
 use crate::persistence::model::{StoreCounts, WorkerBeat};
 

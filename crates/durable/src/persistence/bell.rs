@@ -12,7 +12,7 @@ pub struct Ring {
     pub task_types: BTreeSet<String>,
     /// Runs with a turn due.
     pub ready_runs: BTreeSet<Uuid>,
-    /// Runs that have ended.
+    /// Runs that somebody may wait for: they have ended, or answered an update.
     pub finished_runs: BTreeSet<Uuid>,
     /// Too much to name, or the listener was away: look at everything. No names are given then.
     pub everything: bool,

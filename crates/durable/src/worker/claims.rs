@@ -10,7 +10,7 @@ use super::{Slot, WorkerPool};
 use crate::chores::UNTIL_RUNG;
 use crate::engine::Hub;
 use crate::persistence::model::{ClaimTasks, ClaimedTask, TaskRelease};
-use crate::persistence::{Shards, WorkerPort};
+use crate::persistence::{Shards, StoreResult, WorkerPort};
 use crate::reliability::Verdict;
 
 /// The claim loop of a worker.
@@ -106,9 +106,9 @@ impl Claims {
             slots.push(slot);
         }
         let asked = slots.len();
-        let claim = ClaimTasks {
+        let claim = |activity_types| ClaimTasks {
             worker_id: self.worker_id.clone(),
-            activity_types: self.pool.activity_types(),
+            activity_types,
             max: asked,
             lease: self.pool.settings.lease,
             token: self.pool.runtime.new_id(),
@@ -116,7 +116,10 @@ impl Claims {
             now: None,
         };
         self.pool.claiming(asked);
-        let claimed = self.port.claim_tasks(claim).await;
+        let claimed = match self.wanted_types().await {
+            Ok(types) => self.port.claim_tasks(claim(types)).await,
+            Err(error) => Err(error),
+        };
         self.pool.claiming(0);
         match claimed {
             Ok(tasks) => {
@@ -138,6 +141,15 @@ impl Claims {
                 More::Later
             }
         }
+    }
+
+    /// Types to claim: those that run here, and where any is taken those that wait.
+    async fn wanted_types(&self) -> StoreResult<Vec<String>> {
+        let mut types = self.pool.activity_types();
+        if self.pool.activities.takes_any() {
+            types.extend(self.port.waiting_types().await?.tasks);
+        }
+        Ok(types)
     }
 
     /// Asks breakers and limiters; what they hold back is parked and costs no attempt.

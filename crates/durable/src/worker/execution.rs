@@ -48,6 +48,7 @@ impl<'a> Execution<'a> {
             ContextParts {
                 cancelled: self.cancel.clone(),
                 heartbeats: Arc::clone(&self.pool.leases) as Arc<dyn HeartbeatSink>,
+                once: Arc::clone(&self.pool.once),
                 runtime: runtime.clone(),
             },
         );

@@ -15,7 +15,7 @@ use super::capacity::Capacity;
 use super::execution::Execution;
 use super::results::Finished;
 use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
-use crate::activity::ActivityRegistry;
+use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
 use crate::persistence::{Bug, planted};
@@ -30,6 +30,7 @@ pub struct WorkerPool {
     pub(super) runtime: Runtime,
     pub(super) leases: Arc<HeartbeatBatcher>,
     pub(super) gate: Arc<Gate>,
+    pub(super) once: Arc<dyn OnceLedger>,
     desk: Arc<Desk>,
     results: Arc<ResultSink>,
     /// By task and token, so that they are told to stop in an order that can be repeated.
@@ -60,6 +61,7 @@ pub(crate) struct PoolParts {
     pub(crate) results: Arc<ResultSink>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) once: Arc<dyn OnceLedger>,
 }
 
 /// What a worker has done so far.
@@ -81,6 +83,7 @@ impl WorkerPool {
             runtime: parts.runtime,
             leases: parts.leases,
             gate: parts.gate,
+            once: parts.once,
             desk: parts.desk,
             results: parts.results,
             running: Mutex::default(),
@@ -211,6 +214,16 @@ impl WorkerPool {
                 running.cancel.cancel();
             }
         }
+    }
+
+    /// Where what activities do once is kept.
+    pub(crate) fn once(&self) -> Arc<dyn OnceLedger> {
+        Arc::clone(&self.once)
+    }
+
+    /// An activity that runs here.
+    pub(crate) fn activity(&self, activity_type: &str) -> Option<Arc<dyn AnyActivity>> {
+        self.activities.get(activity_type)
     }
 
     /// Asks all running activities of a run to stop.

@@ -32,7 +32,7 @@ async fn a_child_runs_once_and_its_result_comes_back(arena: &Arena) {
         .list(filter, Page::default())
         .await
         .expect("lists");
-    assert_eq!(children.len(), 1);
+    assert_eq!(children.runs.len(), 1);
     engine.shutdown().await.expect("stops");
 }
 
@@ -86,6 +86,7 @@ async fn a_child_is_cancelled_when_its_parent_is_terminated(arena: &Arena) {
         .list(filter, Page::default())
         .await
         .expect("lists")
+        .runs
         .remove(0);
     run.terminate("test").await.expect("ends");
     let ended = client

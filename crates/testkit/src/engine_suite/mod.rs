@@ -15,15 +15,23 @@ mod activities;
 mod cancelling;
 mod children;
 mod chores;
+mod dynamic;
 mod faults;
+mod finding;
+mod functions;
+mod listeners;
+mod once;
+mod recovering;
 mod reliability;
 mod schedules;
 mod scripted;
+mod sharp;
 mod signals;
 mod stopping;
 mod timeouts;
 mod timers;
 mod turns;
+mod updates;
 
 pub use scripted::{Effects, Script, Scripted, Step, scripted_activities};
 
@@ -88,14 +96,22 @@ pub fn all() -> Vec<Claim> {
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,
+        dynamic::CLAIMS,
         faults::CLAIMS,
+        functions::CLAIMS,
+        finding::CLAIMS,
+        listeners::CLAIMS,
+        once::CLAIMS,
+        recovering::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
+        sharp::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timeouts::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
+        updates::CLAIMS,
     ]
     .concat()
 }

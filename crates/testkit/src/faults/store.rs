@@ -13,8 +13,8 @@ use everruns_durable::persistence::model::{
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus,
+    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
+    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -219,6 +219,7 @@ unreliable! { WorkerPort {
     fn block_runs(blocks: Vec<BlockRun>, now: Option<Timestamp>) -> Vec<bool>;
     fn renew_runs(worker_id: &str, run_ids: &[Uuid], lease: Duration, now: Option<Timestamp>) -> Vec<bool>;
     fn release_runs(worker_id: &str, run_ids: &[Uuid]) -> ();
+    fn waiting_types() -> WaitingTypes;
     fn claim_tasks(claim: ClaimTasks) -> Vec<ClaimedTask>;
     fn finish_tasks(results: Vec<TaskResult>, now: Option<Timestamp>) -> Vec<FinishOutcome>;
     fn extend_leases(extensions: Vec<LeaseExtension>, now: Option<Timestamp>) -> Vec<LeaseState>;

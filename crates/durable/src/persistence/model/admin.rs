@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use durable_core::{Payload, Timestamp};
+use durable_core::{AttributeValue, Payload, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -58,6 +58,57 @@ pub struct RunFilter {
     pub blocked: bool,
     /// Continue after this run: only smaller ids.
     pub before: Option<Uuid>,
+}
+
+impl RunFilter {
+    /// Also in this status; called again, in any of them.
+    #[must_use]
+    pub fn status(mut self, status: WorkflowStatus) -> Self {
+        self.statuses.push(status);
+        self
+    }
+
+    /// Only this workflow type.
+    #[must_use]
+    pub fn workflow_type(mut self, workflow_type: impl Into<String>) -> Self {
+        self.workflow_type = Some(workflow_type.into());
+        self
+    }
+
+    /// Only this business id.
+    #[must_use]
+    pub fn business_id(mut self, id: impl Into<String>) -> Self {
+        self.business_id = Some(id.into());
+        self
+    }
+
+    /// Only with this attribute, of the same type and value: `1` is not `"1"`. All that are given must hold.
+    #[must_use]
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<AttributeValue>) -> Self {
+        self.attributes.insert(name.into(), value.into());
+        self
+    }
+
+    /// Only started at or after `from` and before `until`.
+    #[must_use]
+    pub fn created(mut self, from: Option<Timestamp>, until: Option<Timestamp>) -> Self {
+        self.created_from = from;
+        self.created_until = until;
+        self
+    }
+
+    /// Goes on where a page ended.
+    #[must_use]
+    pub fn before(mut self, cursor: Option<Uuid>) -> Self {
+        self.before = cursor;
+        self
+    }
+
+    /// Whether every run matches, wherever the page begins.
+    #[must_use]
+    pub fn selects_all(&self) -> bool {
+        self.clone().before(None) == Self::default()
+    }
 }
 
 /// Which tasks; by queue order: priority from the largest, visible_at, id.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+pub use durable_core::ClosePolicy;
 use durable_core::{AttributeValue, Failure, Payload, Timestamp, TraceContext};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -160,19 +161,6 @@ pub struct ParentLink {
     pub iteration: u32,
     /// What happens to the child when the parent ends first.
     pub close_policy: ClosePolicy,
-}
-
-/// What happens to a child when its parent ends first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClosePolicy {
-    /// It is asked to stop.
-    #[default]
-    Cancel,
-    /// It is stopped.
-    Terminate,
-    /// It goes on.
-    Abandon,
 }
 
 /// Who takes a run's turns: a hint for speed, never for safety.

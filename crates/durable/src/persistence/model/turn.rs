@@ -1,6 +1,6 @@
 //! Turns: what one decision of a workflow writes, all or nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use durable_core::{AttributeValue, Failure, Payload, Timestamp, WorkflowEvent};
@@ -412,6 +412,15 @@ pub struct HostedType {
     pub workflow_type: String,
     /// The version; empty when the type has none.
     pub version: String,
+}
+
+/// Types of what waits to be claimed, whoever may claim it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WaitingTypes {
+    /// Of runs with a turn due.
+    pub runs: BTreeSet<HostedType>,
+    /// Of tasks that may be claimed.
+    pub tasks: BTreeSet<String>,
 }
 
 /// A run with the facts that wait for it.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::activity::ActivityRegistry;
+use crate::activity::{ActivityRegistry, StoreLedger};
 use crate::engine::Desk;
 use crate::persistence::{MemoryStore, WorkerPort, WorkflowEventStore};
 use crate::reliability::Gate;
@@ -32,7 +32,8 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
         leases: Arc::new(leases),
         results: Arc::new(ResultSink::new(port, runtime.clone())),
         desk: Arc::new(Desk::default()),
-        gate: Arc::new(Gate::new(store, runtime.clone())),
+        gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
+        once: Arc::new(StoreLedger(store)),
         runtime,
     })
 }

@@ -1,0 +1,348 @@
+//! What the calls of one workflow share.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use super::calls::Outcome;
+use super::context::Birth;
+use super::handlers::Handlers;
+use super::mail::Mail;
+use super::memory::Memory;
+use crate::action::WorkflowAction;
+use crate::failure::{WorkflowError, error_types};
+use crate::local::LocalCall;
+use crate::options::ClosePolicy;
+use crate::payload::Payload;
+
+/// A place in the code.
+pub(super) type Place = &'static Location<'static>;
+
+/// What the program, its context and its calls share.
+///
+/// The lock is a plain one and never held while code of the user's runs.
+pub(super) struct Shared {
+    pub(super) birth: Birth,
+    state: Mutex<State>,
+}
+
+impl Shared {
+    pub(super) fn new(birth: Birth) -> Arc<Self> {
+        Arc::new(Self {
+            birth,
+            state: Mutex::new(State::default()),
+        })
+    }
+
+    /// A panic in the workflow ends its program, so what it left behind is never used.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    next_position: u64,
+    /// Asked for since the last step.
+    requested: Vec<Requested>,
+    open: BTreeMap<u64, Open>,
+    local_calls: Vec<LocalCall>,
+    pub(super) mail: Mail,
+    pub(super) handlers: Handlers,
+    pub(super) memory: Memory,
+    conditions: BTreeMap<u64, Condition>,
+    next_condition: u64,
+    cancelled: Option<String>,
+    pub(super) shutting_down: bool,
+    pub(super) continue_with: Option<Payload>,
+    /// Where the last call was made.
+    last_call: Option<Place>,
+}
+
+struct Requested {
+    position: u64,
+    /// A call is given up after it was made.
+    gives_up: bool,
+    action: WorkflowAction,
+    place: Place,
+}
+
+/// A call that was asked for and has not been answered, or whose answer has not been fetched.
+struct Open {
+    kind: OpenKind,
+    place: Place,
+    waker: Waker,
+    outcome: Option<Outcome>,
+}
+
+/// What has to be done when a call is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OpenKind {
+    Activity,
+    Local,
+    Timer,
+    Child(ClosePolicy),
+    HumanTask,
+}
+
+struct Condition {
+    holds: Arc<dyn Fn() -> bool + Send + Sync>,
+    place: Place,
+    waker: Waker,
+    cancelled: Option<WorkflowError>,
+}
+
+impl State {
+    pub(super) fn new_position(&mut self, place: Place) -> u64 {
+        self.next_position += 1;
+        self.last_call = Some(place);
+        self.next_position
+    }
+
+    pub(super) const fn position(&self) -> u64 {
+        self.next_position
+    }
+
+    /// What a query did to the count of calls is undone: it must leave no trace.
+    pub(super) const fn set_position(&mut self, position: u64) {
+        self.next_position = position;
+    }
+
+    pub(super) fn request(&mut self, position: u64, action: WorkflowAction, place: Place) {
+        self.requested.push(Requested {
+            position,
+            gives_up: false,
+            action,
+            place,
+        });
+    }
+
+    pub(super) fn open(&mut self, position: u64, kind: OpenKind, place: Place, waker: Waker) {
+        let open = Open {
+            kind,
+            place,
+            waker,
+            outcome: None,
+        };
+        self.open.insert(position, open);
+    }
+
+    pub(super) fn want_local(&mut self, call: LocalCall) {
+        self.local_calls.push(call);
+    }
+
+    /// Those whose outcome has not come: on replay most have.
+    pub(super) fn take_local_calls(&mut self) -> Vec<LocalCall> {
+        let mut calls = std::mem::take(&mut self.local_calls);
+        calls.retain(|call| {
+            let position = call.activity_id.parse().ok();
+            let open = position.and_then(|position: u64| self.open.get(&position));
+            open.is_some_and(|open| open.outcome.is_none())
+        });
+        calls
+    }
+
+    pub(super) fn waits_for_local(&self) -> bool {
+        self.open
+            .values()
+            .any(|open| open.kind == OpenKind::Local && open.outcome.is_none())
+    }
+
+    /// The outcome of a call, once; until then its waker is kept.
+    pub(super) fn poll_open(&mut self, position: u64, waker: &Waker) -> Poll<Outcome> {
+        let Some(open) = self.open.get_mut(&position) else {
+            return Poll::Pending;
+        };
+        match open.outcome.take() {
+            Some(outcome) => {
+                self.open.remove(&position);
+                Poll::Ready(outcome)
+            }
+            None => {
+                open.waker.clone_from(waker);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Something a call waits for has come. One that nobody waits for any more came too late.
+    pub(super) fn resolve(&mut self, id: &str, outcome: Outcome) {
+        let open = id
+            .parse()
+            .ok()
+            .and_then(|position: u64| self.open.get_mut(&position));
+        if let Some(open) = open.filter(|open| open.outcome.is_none()) {
+            open.outcome = Some(outcome);
+            open.waker.wake_by_ref();
+        }
+    }
+
+    /// Nobody will fetch the outcome of a call.
+    pub(super) fn give_up(&mut self, position: u64) {
+        if let Some(open) = self.open.remove(&position)
+            && open.outcome.is_none()
+        {
+            self.undo(position, open.kind, open.place);
+        }
+    }
+
+    fn undo(&mut self, position: u64, kind: OpenKind, place: Place) {
+        let id = position.to_string();
+        let asked_now = self
+            .requested
+            .iter()
+            .position(|requested| requested.position == position && !requested.gives_up);
+        if let Some(index) = asked_now {
+            // Asked for and given up in one step: it never happened.
+            self.requested.remove(index);
+            return;
+        }
+        let action = match kind {
+            OpenKind::Activity => WorkflowAction::CancelActivity { activity_id: id },
+            OpenKind::Timer => WorkflowAction::CancelTimer { timer_id: id },
+            OpenKind::Child(ClosePolicy::Abandon) | OpenKind::HumanTask => return,
+            OpenKind::Child(_) => WorkflowAction::CancelChildWorkflow { workflow_id: id },
+            OpenKind::Local => {
+                self.local_calls.retain(|call| call.activity_id != id);
+                return;
+            }
+        };
+        self.requested.push(Requested {
+            position,
+            gives_up: true,
+            action,
+            place,
+        });
+    }
+
+    /// Delivers a request to stop, once: everything that is waited for now answers with it. What is asked for later is cleaning up.
+    pub(super) fn cancel(&mut self, reason: &str) {
+        if self.cancelled.is_some() {
+            return;
+        }
+        self.cancelled = Some(reason.to_owned());
+        let waiting: Vec<u64> = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.outcome.is_none())
+            .map(|(position, _)| *position)
+            .collect();
+        for position in waiting {
+            let Some(open) = self.open.get_mut(&position) else {
+                continue;
+            };
+            open.outcome = Some(Err(cancelled(reason)));
+            open.waker.wake_by_ref();
+            let (kind, place) = (open.kind, open.place);
+            self.undo(position, kind, place);
+        }
+        self.mail.cancel(reason);
+        for condition in self.conditions.values_mut() {
+            condition.cancelled = Some(cancelled(reason));
+            condition.waker.wake_by_ref();
+        }
+    }
+
+    pub(super) fn cancel_reason(&self) -> Option<&str> {
+        self.cancelled.as_deref()
+    }
+
+    /// Whether anything that only a fact can bring is waited for.
+    pub(super) fn waits(&self) -> bool {
+        self.open.values().any(|open| open.outcome.is_none())
+            || self.mail.is_waited_for()
+            || !self.conditions.is_empty()
+    }
+
+    /// Conditions to look at, in the order in which they were set up.
+    pub(super) fn conditions(&self) -> Vec<(u64, Arc<dyn Fn() -> bool + Send + Sync>)> {
+        self.conditions
+            .iter()
+            .map(|(key, condition)| (*key, Arc::clone(&condition.holds)))
+            .collect()
+    }
+
+    pub(super) fn wake_condition(&self, key: u64) {
+        if let Some(condition) = self.conditions.get(&key) {
+            condition.waker.wake_by_ref();
+        }
+    }
+
+    /// The actions asked for since this was last called, by the positions of their calls.
+    pub(super) fn take_actions(&mut self) -> Vec<WorkflowAction> {
+        let mut requested = std::mem::take(&mut self.requested);
+        requested.sort_by_key(|requested| (requested.position, requested.gives_up));
+        requested
+            .into_iter()
+            .map(|requested| {
+                self.memory
+                    .note_place(requested.position, requested.place, requested.gives_up);
+                requested.action
+            })
+            .collect()
+    }
+
+    /// Where the code waits, as far as the context knows.
+    pub(super) fn waits_at(&self) -> Option<Place> {
+        let open = self.open.values().filter(|open| open.outcome.is_none());
+        open.map(|open| open.place)
+            .chain(self.mail.waits_at())
+            .chain(self.conditions.values().map(|condition| condition.place))
+            .next()
+            .or(self.last_call)
+    }
+}
+
+/// What everything that is waited for answers when the run is asked to stop.
+pub(super) fn cancelled(reason: &str) -> WorkflowError {
+    WorkflowError::new(error_types::CANCELLED, reason)
+}
+
+/// Waits until a condition over the workflow's own state holds. Made by [`Context::until`](super::Context::until).
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Until {
+    pub(super) shared: Arc<Shared>,
+    pub(super) holds: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub(super) place: Place,
+    pub(super) key: Option<u64>,
+}
+
+impl Future for Until {
+    type Output = Result<(), WorkflowError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        if (self.holds)() {
+            return Poll::Ready(Ok(()));
+        }
+        let this = &mut *self;
+        let mut state = this.shared.state();
+        let key = *this.key.get_or_insert_with(|| {
+            state.next_condition += 1;
+            state.next_condition
+        });
+        let condition = state.conditions.entry(key).or_insert_with(|| Condition {
+            holds: Arc::clone(&this.holds),
+            place: this.place,
+            waker: cx.waker().clone(),
+            cancelled: None,
+        });
+        match condition.cancelled.take() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => {
+                condition.waker.clone_from(cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Until {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.shared.state().conditions.remove(&key);
+        }
+    }
+}

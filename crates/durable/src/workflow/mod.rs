@@ -1,0 +1,198 @@
+//! Workflows: how they are written, and which ones an engine hosts.
+//!
+//! Two front doors: the [`Workflow`] trait, a state machine; and an `async fn` with a [`WorkflowContext`], made a workflow by
+//! `#[workflow]` or by hand with [`function_program`]. Behind both is a [`Program`].
+
+mod activity;
+mod attributes;
+mod child;
+mod context;
+mod function;
+mod local;
+mod saga;
+mod select;
+mod signal;
+mod sleep;
+mod state;
+mod update;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+pub use activity::ActivityCall;
+pub use child::ChildCall;
+pub use context::WorkflowContext;
+pub use durable_core::function::{Birth, RunInfo, Scope};
+pub use durable_core::{Program, Workflow};
+pub use function::{WorkflowResult, function_program};
+pub use local::LocalActivityCall;
+pub use saga::Saga;
+pub use signal::{SignalCall, SignalOrTimeout};
+pub use sleep::{Sleep, Span};
+pub use state::State;
+pub use update::UpdateSetup;
+
+use durable_core::TraitProgram;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::persistence::model::HostedType;
+
+/// Workflow code that an engine can host, whichever front door it was written for.
+///
+/// Implemented for every [`Workflow`], and by `#[workflow]` for an `async fn`. By hand:
+///
+/// ```
+/// use everruns_durable::prelude::*;
+/// use everruns_durable::workflow::{Birth, Program, WorkflowDefinition, function_program};
+///
+/// struct Nap;
+///
+/// impl WorkflowDefinition for Nap {
+///     const TYPE: &'static str = "nap";
+///     type Input = String;
+///     type Output = String;
+///
+///     fn program(birth: Birth) -> Box<dyn Program> {
+///         function_program::<Self, _, _>(birth, |ctx: WorkflowContext, name: String| async move {
+///             ctx.sleep("PT0.01S").await?;
+///             Ok(format!("{name} is awake"))
+///         })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> everruns_durable::Result<()> {
+/// let engine = Engine::in_memory().workflow::<Nap>().start().await?;
+/// assert_eq!(engine.run::<Nap>("Ann".to_owned()).await?, "Ann is awake");
+/// # engine.shutdown().await
+/// # }
+/// ```
+pub trait WorkflowDefinition: 'static {
+    /// Name of the type.
+    const TYPE: &'static str;
+
+    /// Version that new runs are pinned to; empty: the type has none.
+    const VERSION: &'static str = "";
+
+    /// What a run is started with.
+    type Input: Serialize + DeserializeOwned + Send;
+
+    /// What a run ends with.
+    type Output: Serialize + DeserializeOwned + Send;
+
+    /// The code of a run that has not begun.
+    fn program(birth: Birth) -> Box<dyn Program>;
+
+    /// What its runs have unless they are started with something else.
+    #[must_use]
+    fn defaults() -> RunDefaults {
+        RunDefaults::default()
+    }
+}
+
+/// What the runs of a workflow have unless they are started with something else.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunDefaults {
+    /// Time for a run, all its iterations together.
+    pub execution_timeout: Option<Duration>,
+    /// Time for each iteration.
+    pub run_timeout: Option<Duration>,
+}
+
+impl<W: Workflow> WorkflowDefinition for W {
+    const TYPE: &'static str = <W as Workflow>::TYPE;
+    type Input = <W as Workflow>::Input;
+    type Output = <W as Workflow>::Output;
+
+    fn program(_birth: Birth) -> Box<dyn Program> {
+        Box::new(TraitProgram::<W>::new())
+    }
+}
+
+type Factory = fn(Birth) -> Box<dyn Program>;
+
+/// Workflows by type and version.
+#[derive(Clone, Default)]
+pub struct WorkflowRegistry {
+    by_type: BTreeMap<HostedType, Factory>,
+    /// Takes every type that has no code of its own.
+    dynamic: Option<Factory>,
+}
+
+impl WorkflowRegistry {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a workflow; one of the same type and version is replaced.
+    pub fn register<W: WorkflowDefinition>(&mut self) {
+        let hosted = HostedType {
+            workflow_type: W::TYPE.to_owned(),
+            version: W::VERSION.to_owned(),
+        };
+        self.by_type.insert(hosted, W::program);
+    }
+
+    /// Adds the workflow that takes every type, in every version, that is not registered by name.
+    pub fn register_dynamic<W: WorkflowDefinition>(&mut self) {
+        self.dynamic = Some(W::program);
+    }
+
+    /// Whether types that are not registered by name are taken too.
+    #[must_use]
+    pub const fn takes_any(&self) -> bool {
+        self.dynamic.is_some()
+    }
+
+    /// Types and versions, in order.
+    #[must_use]
+    pub fn hosted(&self) -> Vec<HostedType> {
+        self.by_type.keys().cloned().collect()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_type.is_empty() && self.dynamic.is_none()
+    }
+
+    /// Whether a type is hosted in this version.
+    #[must_use]
+    pub fn hosts(&self, workflow_type: &str, version: &str) -> bool {
+        self.factory(workflow_type, version).is_some()
+    }
+
+    /// The newest version of a type: what a new run of it is pinned to.
+    #[must_use]
+    pub fn newest(&self, workflow_type: &str) -> Option<&str> {
+        self.by_type
+            .keys()
+            .rev()
+            .find(|hosted| hosted.workflow_type == workflow_type)
+            .map(|hosted| hosted.version.as_str())
+    }
+
+    pub(crate) fn program(&self, birth: Birth) -> Option<Box<dyn Program>> {
+        let info = &birth.info;
+        let make = self.factory(&info.workflow_type, &info.version)?;
+        Some(make(birth))
+    }
+
+    fn factory(&self, workflow_type: &str, version: &str) -> Option<Factory> {
+        let key = HostedType {
+            workflow_type: workflow_type.to_owned(),
+            version: version.to_owned(),
+        };
+        self.by_type.get(&key).copied().or(self.dynamic)
+    }
+}
+
+impl fmt::Debug for WorkflowRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.by_type.keys()).finish()
+    }
+}
