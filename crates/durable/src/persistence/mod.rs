@@ -30,6 +30,7 @@ pub mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod store;
+mod trays;
 
 pub use bell::{Bell, Ring};
 pub use error::{Source, StoreError};
