@@ -189,6 +189,11 @@ impl WorkflowError {
     pub fn into_failure(self) -> Failure {
         self.0
     }
+
+    /// The stored form, to be changed.
+    pub const fn failure_mut(&mut self) -> &mut Failure {
+        &mut self.0
+    }
 }
 
 impl std::error::Error for WorkflowError {}

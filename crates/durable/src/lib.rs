@@ -49,6 +49,7 @@
 pub mod activity;
 mod chores;
 pub mod client;
+pub mod codec;
 pub mod engine;
 mod error;
 pub mod observability;
@@ -74,6 +75,9 @@ mod guide {
     struct DeliveryGuarantees;
     #[doc = include_str!("../../../docs/guide/first-workflow.md")]
     struct FirstWorkflow;
+    #[cfg(all(feature = "zstd", feature = "aes-gcm"))]
+    #[doc = include_str!("../../../docs/guide/payload-codecs.md")]
+    struct PayloadCodecs;
     #[doc = include_str!("../../../docs/guide/schedules.md")]
     struct Schedules;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]

@@ -77,7 +77,7 @@ impl<'a> Execution<'a> {
         tokio::select! {
             biased;
             answered = guarded => match answered {
-                Ok(Ok(result)) => completed(result),
+                Ok(Ok(result)) => self.completed(result),
                 Ok(Err(error)) => self.failed(error),
                 Err(panic) => {
                     let message = format!("the activity panicked: {}", panic_text(&*panic));
@@ -111,20 +111,20 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// A result too large to store would be refused for ever: the run sees that instead.
+    fn completed(&self, result: Payload) -> TaskOutcome {
+        let bytes = result.len();
+        if bytes <= PAYLOAD_BYTES_MAX || self.pool.results.encodes_payloads() {
+            return TaskOutcome::Completed { result };
+        }
+        let message = format!("the result has {bytes} bytes, the limit is {PAYLOAD_BYTES_MAX}");
+        TaskOutcome::Failed {
+            failure: Failure::new(error_types::INVALID_OUTPUT, message).non_retryable(),
+        }
+    }
+
     async fn stopped_for_long(&self) {
         self.cancel.cancelled().await;
         self.pool.runtime.sleep(STOP_GRACE).await;
-    }
-}
-
-/// A result too large to store would be refused for ever: the run sees that instead.
-fn completed(result: Payload) -> TaskOutcome {
-    let bytes = result.as_bytes().len();
-    if bytes <= PAYLOAD_BYTES_MAX {
-        return TaskOutcome::Completed { result };
-    }
-    let message = format!("the result has {bytes} bytes, the limit is {PAYLOAD_BYTES_MAX}");
-    TaskOutcome::Failed {
-        failure: Failure::new(error_types::INVALID_OUTPUT, message).non_retryable(),
     }
 }

@@ -31,7 +31,7 @@ pub struct WorkerPool {
     pub(super) leases: Arc<LeaseKeeper>,
     pub(super) gate: Arc<Gate>,
     desk: Arc<Desk>,
-    results: Arc<ResultSink>,
+    pub(super) results: Arc<ResultSink>,
     /// By task and token, so that they are told to stop in an order that can be repeated.
     running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
     /// Ends of activities, for drains.

@@ -80,6 +80,11 @@ impl ResultSink {
         }
     }
 
+    /// See [`WorkerPort::encodes_payloads`].
+    pub(crate) fn encodes_payloads(&self) -> bool {
+        self.port.encodes_payloads()
+    }
+
     /// Takes outcomes in; returns at once.
     pub(crate) fn store(&self, finished: Vec<Finished>) {
         if finished.is_empty() {
