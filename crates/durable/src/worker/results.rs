@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_core::{ExhaustedPolicy, RetryDecision};
+use durable_core::{ExhaustedPolicy, Failure, RetryDecision, error_types};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tracing::{debug, error};
@@ -11,7 +11,7 @@ use tracing::{debug, error};
 use super::Slot;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
-use crate::persistence::{Bug, WorkerPort, planted};
+use crate::persistence::{Bug, StoreError, StoreResult, WorkerPort, planted};
 use crate::runtime::Runtime;
 
 /// An activity that has ended and whose outcome is not stored yet.
@@ -129,27 +129,69 @@ impl ResultSink {
 
     async fn store_batch(&self, batch: Vec<Finished>, listener: &dyn ResultListener) {
         let results: Vec<TaskResult> = batch.iter().map(|finished| self.result(finished)).collect();
+        match self.store_until_known(&results).await {
+            Ok(outcomes) => {
+                for (finished, outcome) in batch.iter().zip(outcomes) {
+                    tell(listener, &finished.task, &outcome);
+                }
+            }
+            Err(_) if planted(Bug::ResultDroppedOnError) => {}
+            Err(error) if batch.len() > 1 => {
+                // One of them is refused and takes the others with it: each on its own.
+                debug!(%error, results = batch.len(), "results were refused; storing one by one");
+                for finished in batch {
+                    Box::pin(self.store_batch(vec![finished], listener)).await;
+                }
+            }
+            Err(error) => {
+                for finished in &batch {
+                    self.store_refusal(finished, &error, listener).await;
+                }
+            }
+        }
+    }
+
+    /// A result that the store will never take would be computed for ever: the run sees that instead.
+    async fn store_refusal(
+        &self,
+        finished: &Finished,
+        refused: &StoreError,
+        listener: &dyn ResultListener,
+    ) {
+        let message = format!("the result cannot be stored: {refused}");
+        let failure = Failure::new(error_types::INVALID_OUTPUT, message).non_retryable();
+        let mut result = self.result(finished);
+        result.outcome = TaskOutcome::Failed { failure };
+        result.step_logs.clear();
+        match self.store_until_known(&[result]).await {
+            Ok(outcomes) => {
+                let outcome = outcomes.first();
+                outcome
+                    .into_iter()
+                    .for_each(|outcome| tell(listener, &finished.task, outcome));
+            }
+            // Its lease runs out and the task is tried again.
+            Err(error) => {
+                error!(%error, task_id = %finished.task.lease.task_id, "a result was refused")
+            }
+        }
+    }
+
+    /// Sends the same results until the store says what became of them: their leases make that safe.
+    async fn store_until_known(&self, results: &[TaskResult]) -> StoreResult<Vec<FinishOutcome>> {
         let mut wait_ms = RETRY_MS_FIRST;
         loop {
-            match self.port.finish_tasks(results.clone(), None).await {
-                Ok(outcomes) => {
-                    for (finished, outcome) in batch.iter().zip(outcomes) {
-                        tell(listener, &finished.task, &outcome);
-                    }
-                    return;
-                }
-                Err(_) if planted(Bug::ResultDroppedOnError) => return,
-                Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
+            match self.port.finish_tasks(results.to_vec(), None).await {
+                Err(error)
+                    if (error.is_retryable() || error.is_outcome_unknown())
+                        && !planted(Bug::ResultDroppedOnError) =>
+                {
                     debug!(%error, wait_ms, "results are stored again");
                     let wait = self.runtime.jittered(Duration::from_millis(wait_ms));
                     self.runtime.sleep(wait).await;
                     wait_ms = (wait_ms * 2).min(RETRY_MS_MAX);
                 }
-                Err(error) => {
-                    // The store will never take them as they are. Their leases run out and the tasks are tried again.
-                    error!(%error, results = batch.len(), "results were refused");
-                    return;
-                }
+                known => return known,
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod at_rest;
 mod keys;
+mod large;
 mod raw;
 mod search;
 mod secretive;

@@ -18,7 +18,8 @@ pub(crate) async fn write(w: &World) -> Uuid {
     let run_id = start(w).await;
     let mut turn = w.turn(run_id).await;
     turn.events = events();
-    let mut tasks = [w.parallel_task("waiting"), w.parallel_task("tried")];
+    let names = ["beating", "retried", "failed"];
+    let mut tasks = names.map(|name| w.parallel_task(name));
     for task in &mut tasks {
         task.input = payload("task");
     }
@@ -86,10 +87,10 @@ fn events() -> Vec<WorkflowEvent> {
     ]
 }
 
-/// One attempt fails, one beats and goes on.
+/// One attempt beats and goes on, one fails and is tried again, one fails for good.
 async fn try_tasks(w: &World) {
-    let [beating, failing] = &w.claim(2).await[..] else {
-        panic!("both tasks may be claimed");
+    let [beating, retried, failed] = &w.claim(3).await[..] else {
+        panic!("all tasks may be claimed");
     };
     let beat = LeaseExtension {
         lease: beating.lease.clone(),
@@ -99,8 +100,10 @@ async fn try_tasks(w: &World) {
     let beaten = w.store.extend_leases(vec![beat], w.now()).await;
     beaten.expect("extend_leases");
     let failure = Failure::new("Boom", "no secret").with_details(payload("attempt"));
-    w.report(&failing.lease, TaskOutcome::Failed { failure })
-        .await;
+    let end = failure.clone().non_retryable();
+    for (task, failure) in [(retried, failure), (failed, end)] {
+        w.report(&task.lease, TaskOutcome::Failed { failure }).await;
+    }
 }
 
 /// What belongs to no run.

@@ -44,6 +44,7 @@ fn activity(name: &str) -> WorkflowAction {
         input: payload(name),
         options: ActivityOptions {
             retry_policy,
+            sequential: false,
             ..ActivityOptions::default()
         },
     }

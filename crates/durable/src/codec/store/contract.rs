@@ -47,7 +47,7 @@ coded! { WorkerPort {
     fn renew_runs(worker_id: &str, run_ids: &[Uuid], lease: Duration, now: Option<Timestamp>) -> Vec<bool> => as_is;
     fn release_runs(worker_id: &str, run_ids: &[Uuid]) -> () => as_is;
     fn claim_tasks(claim: ClaimTasks) -> Vec<ClaimedTask> => decoded_tasks;
-    fn finish_tasks([encoded_results] results: Vec<TaskResult>, now: Option<Timestamp>) -> Vec<FinishOutcome> => as_is;
+    fn finish_tasks([encoded] results: Vec<TaskResult>, now: Option<Timestamp>) -> Vec<FinishOutcome> => as_is;
     fn extend_leases([encoded] extensions: Vec<LeaseExtension>, now: Option<Timestamp>) -> Vec<LeaseState> => as_is;
     fn release_tasks(releases: Vec<TaskRelease>, now: Option<Timestamp>) -> Vec<bool> => as_is;
 }

@@ -8,8 +8,8 @@
 //! blocks such a run and puts such a task back, for a process that has the key. What is encoded already is stored as it is.
 
 mod contract;
-mod results;
 mod starts;
+mod tasks;
 
 use std::sync::Arc;
 
