@@ -172,7 +172,7 @@ impl ResultSink {
             }
             // Its lease runs out and the task is tried again.
             Err(error) => {
-                error!(%error, task_id = %finished.task.lease.task_id, "a result was refused")
+                error!(%error, task_id = %finished.task.lease.task_id, "a result was refused");
             }
         }
     }
