@@ -5,7 +5,8 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
 
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use everruns_durable::codec::{CodecError, PayloadCodec, envelope};
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
@@ -23,6 +24,16 @@ struct Offload {
     folder: PathBuf,
 }
 
+impl Offload {
+    /// Under its name only when it is complete: a reader never finds half a file.
+    fn write(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        let mut draft = tempfile::NamedTempFile::new_in(&self.folder)?;
+        draft.write_all(bytes)?;
+        draft.persist(path)?;
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl PayloadCodec for Offload {
     fn name(&self) -> String {
@@ -36,13 +47,15 @@ impl PayloadCodec for Offload {
         // Named after its content: stored twice it is one file, and what is read back can be checked.
         let name = digest(payload.as_bytes());
         let path = self.folder.join(&name);
-        std::fs::write(&path, payload.as_bytes())
-            .map_err(|error| CodecError::unavailable("a file cannot be written", error))?;
-        println!(
-            "  {} bytes are offloaded to file {}…",
-            payload.len(),
-            &name[..8]
-        );
+        if !path.exists() {
+            self.write(&path, payload.as_bytes())
+                .map_err(|error| CodecError::unavailable("a file cannot be written", error))?;
+            println!(
+                "  {} bytes are offloaded to file {}…",
+                payload.len(),
+                &name[..8]
+            );
+        }
         envelope::seal(NAME, name.as_bytes())
     }
 
