@@ -77,7 +77,7 @@ impl<'a> Execution<'a> {
         tokio::select! {
             biased;
             answered = guarded => match answered {
-                Ok(Ok(result)) => outcome::completed(result),
+                Ok(Ok(result)) => outcome::completed(result, self.pool.results.encodes_payloads()),
                 Ok(Err(error)) => self.failed(error),
                 Err(panic) => {
                     let message = format!("the activity panicked: {}", panic_text(&*panic));
