@@ -222,7 +222,7 @@ mod tests {
     struct Deaf;
 
     impl ResultListener for Deaf {
-        fn recorded(&self, _: &ClaimedTask) {}
+        fn recorded(&self, _: &ClaimedTask, _: bool) {}
         fn retrying(&self, _: &ClaimedTask, _: durable_core::Timestamp) {}
     }
 
