@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+mod fan_out;
+mod history;
 mod raw;
 mod report;
 mod store_job;
@@ -23,6 +25,12 @@ enum Job {
     /// Activities per second: workflows of five sequential no-op activities, all started up front.
     #[command(name = "J1")]
     Throughput(throughput::Options),
+    /// One workflow with many parallel activities.
+    #[command(name = "J2")]
+    FanOut(fan_out::Options),
+    /// One workflow of many sequential steps: time per step, by thousand.
+    #[command(name = "J4")]
+    History(history::Options),
 }
 
 #[tokio::main]
@@ -30,5 +38,7 @@ async fn main() -> anyhow::Result<()> {
     match Cli::parse().job {
         Job::Store(options) => store_job::run(options).await,
         Job::Throughput(options) => throughput::run(options).await,
+        Job::FanOut(options) => fan_out::run(options).await,
+        Job::History(options) => history::run(options).await,
     }
 }
