@@ -1,11 +1,14 @@
 //! What waits, at a glance.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use everruns_durable::persistence::model::{Glance, OverlapPolicy, ScheduleRecord};
+use everruns_durable::persistence::model::{
+    Glance, HostedType, OverlapPolicy, ScheduleRecord, WaitingTypes,
+};
 
 use crate::World;
-use crate::world::{LEASE, WORKFLOW};
+use crate::world::{ACTIVITY, LEASE, WORKFLOW};
 
 claims! { "glances":
     an_empty_store_has_nothing_to_do,
@@ -15,6 +18,7 @@ claims! { "glances":
     a_message_is_seen_until_it_is_delivered,
     a_schedule_is_seen_unless_it_is_paused,
     a_glance_tells_the_stores_clock,
+    waiting_types_are_those_of_what_may_be_claimed,
 }
 
 async fn glance(world: &World) -> Glance {
@@ -104,4 +108,22 @@ async fn a_glance_tells_the_stores_clock(world: &World) {
         .at;
     let apart = own.duration_since(before).abs();
     assert!(apart.as_secs() < 3600, "{own} against {before}");
+}
+
+async fn waiting_types_are_those_of_what_may_be_claimed(world: &World) {
+    let waiting = || async { world.store.waiting_types().await.expect("the store answers") };
+    assert_eq!(waiting().await, WaitingTypes::default());
+    let run_id = world.start().await;
+    let of_run = HostedType {
+        workflow_type: WORKFLOW.to_owned(),
+        version: String::new(),
+    };
+    assert_eq!(waiting().await.runs, BTreeSet::from([of_run]));
+    world.complete(run_id).await;
+    world.start_with_tasks(vec![world.task("a"), world.task("b")]).await;
+    let seen = waiting().await;
+    assert_eq!(seen.runs, BTreeSet::new());
+    assert_eq!(seen.tasks, BTreeSet::from([ACTIVITY.to_owned()]));
+    world.claim(2).await;
+    assert_eq!(waiting().await, WaitingTypes::default());
 }
