@@ -201,7 +201,7 @@ impl ProgramError {
 
     /// What the run fails with, where failing it is decided.
     #[must_use]
-    pub fn as_failure(&self) -> WorkflowError {
+    pub fn to_workflow_error(&self) -> WorkflowError {
         WorkflowError::new(self.error_type(), self.to_string())
     }
 

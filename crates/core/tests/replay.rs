@@ -271,7 +271,7 @@ fn input_that_does_not_fit_is_a_typed_error_and_its_failed_run_replays() {
     let failed = (
         2,
         E::WorkflowFailed {
-            error: error.as_failure(),
+            error: error.to_workflow_error(),
         },
     );
     let run = replay_order(vec![started.clone(), failed], ReplayMode::Normal).unwrap();

@@ -271,7 +271,7 @@ impl Replayer {
                     Err(self.divergence(step.sequence_num, expected, found))
                 }
                 error if failed_for_it => {
-                    let error = error.as_failure();
+                    let error = error.to_workflow_error();
                     Ok(vec![WorkflowAction::FailWorkflow { error }])
                 }
                 error => Err(ReplayError::Program {

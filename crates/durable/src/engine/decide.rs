@@ -247,7 +247,7 @@ fn note_attempts(
 fn take(program: &mut ProgramState, decision: &mut Decision, fact: &Fact) -> Result<(), TurnError> {
     match program.take(fact, &mut decision.turn) {
         Err(TurnError::Program(error)) if error.fails_the_run() => {
-            let error = error.as_failure();
+            let error = error.to_workflow_error();
             let failed = WorkflowEvent::WorkflowFailed { error };
             Ok(program.record(failed, &mut decision.turn)?)
         }
