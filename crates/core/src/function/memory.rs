@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::state::Place;
+use super::state::{Place, Way};
 use crate::event::WorkflowEvent;
 use crate::payload::Payload;
 use crate::program::{Difference, Recorded};
@@ -19,7 +19,7 @@ pub(super) struct Memory {
     /// Decided once for the run, whichever way.
     patches: BTreeMap<String, bool>,
     diverged: Option<Difference>,
-    places: BTreeMap<(u64, bool), Place>,
+    places: BTreeMap<(u64, Way), Place>,
 }
 
 impl Memory {
@@ -46,7 +46,7 @@ impl Memory {
     pub(super) fn made(&mut self, position: u64, value: Payload, place: Place) {
         let effect_id = position.to_string();
         if self.complete {
-            self.note_place(position, place, false);
+            self.note_place(position, Way::Asked, place);
             self.diverged.get_or_insert(Difference {
                 expected: None,
                 found: Some(side_effect(effect_id)),
@@ -104,19 +104,19 @@ impl Memory {
         self.places.clear();
     }
 
-    pub(super) fn note_place(&mut self, position: u64, place: Place, gives_up: bool) {
-        self.places.insert((position, gives_up), place);
+    pub(super) fn note_place(&mut self, position: u64, way: Way, place: Place) {
+        self.places.insert((position, way), place);
     }
 
     pub(super) fn place_of(&self, request: &Request) -> Option<Place> {
         let position: u64 = request.id.as_deref()?.parse().ok()?;
-        let gives_up = matches!(
-            request.kind,
+        let way = match request.kind {
             RequestKind::CancelActivity
-                | RequestKind::CancelTimer
-                | RequestKind::CancelChildWorkflow
-        );
-        self.places.get(&(position, gives_up)).copied()
+            | RequestKind::CancelTimer
+            | RequestKind::CancelChildWorkflow => Way::GivenUp,
+            _ => Way::Asked,
+        };
+        self.places.get(&(position, way)).copied()
     }
 }
 

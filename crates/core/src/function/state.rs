@@ -46,8 +46,8 @@ impl Shared {
 #[derive(Default)]
 pub(super) struct State {
     next_position: u64,
-    /// Asked for since the last step.
-    requested: Vec<Requested>,
+    /// Asked for since the last step, in the order of the calls; a call is given up after it was made.
+    requested: BTreeMap<(u64, Way), (WorkflowAction, Place)>,
     open: BTreeMap<u64, Open>,
     local_calls: Vec<LocalCall>,
     pub(super) mail: Mail,
@@ -62,12 +62,10 @@ pub(super) struct State {
     last_call: Option<Place>,
 }
 
-struct Requested {
-    position: u64,
-    /// A call is given up after it was made.
-    gives_up: bool,
-    action: WorkflowAction,
-    place: Place,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    Asked,
+    GivenUp,
 }
 
 /// A call that was asked for and has not been answered, or whose answer has not been fetched.
@@ -112,12 +110,8 @@ impl State {
     }
 
     pub(super) fn request(&mut self, position: u64, action: WorkflowAction, place: Place) {
-        self.requested.push(Requested {
-            position,
-            gives_up: false,
-            action,
-            place,
-        });
+        self.requested
+            .insert((position, Way::Asked), (action, place));
     }
 
     pub(super) fn open(&mut self, position: u64, kind: OpenKind, place: Place, waker: Waker) {
@@ -191,13 +185,8 @@ impl State {
 
     fn undo(&mut self, position: u64, kind: OpenKind, place: Place) {
         let id = position.to_string();
-        let asked_now = self
-            .requested
-            .iter()
-            .position(|requested| requested.position == position && !requested.gives_up);
-        if let Some(index) = asked_now {
+        if self.requested.remove(&(position, Way::Asked)).is_some() {
             // Asked for and given up in one step: it never happened.
-            self.requested.remove(index);
             return;
         }
         let action = match kind {
@@ -210,12 +199,8 @@ impl State {
                 return;
             }
         };
-        self.requested.push(Requested {
-            position,
-            gives_up: true,
-            action,
-            place,
-        });
+        self.requested
+            .insert((position, Way::GivenUp), (action, place));
     }
 
     /// Delivers a request to stop, once: everything that is waited for now answers with it. What is asked for later is cleaning up.
@@ -273,14 +258,11 @@ impl State {
 
     /// The actions asked for since this was last called, by the positions of their calls.
     pub(super) fn take_actions(&mut self) -> Vec<WorkflowAction> {
-        let mut requested = std::mem::take(&mut self.requested);
-        requested.sort_by_key(|requested| (requested.position, requested.gives_up));
-        requested
+        std::mem::take(&mut self.requested)
             .into_iter()
-            .map(|requested| {
-                self.memory
-                    .note_place(requested.position, requested.place, requested.gives_up);
-                requested.action
+            .map(|((position, way), (action, place))| {
+                self.memory.note_place(position, way, place);
+                action
             })
             .collect()
     }

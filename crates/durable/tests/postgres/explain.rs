@@ -117,7 +117,15 @@ async fn wrong_plans(store: &Postgres, url: &str, when: &str) -> Vec<String> {
             continue;
         }
         // In the order of an index, and no further than the first entries: the whole shard is what is wanted, but never the table.
-        let in_order = ["GLANCE", "NEXT_DUE", "PENDING_TYPES", "PICK_MESSAGES", "PURGEABLE_RUNS", "READY_TYPES"].contains(&name);
+        let in_order = [
+            "GLANCE",
+            "NEXT_DUE",
+            "PENDING_TYPES",
+            "PICK_MESSAGES",
+            "PURGEABLE_RUNS",
+            "READY_TYPES",
+        ]
+        .contains(&name);
         let params = prepare(&client, store, name).await;
         let nulls = vec!["NULL"; params].join(", ");
         let execute = if params == 0 {

@@ -111,7 +111,13 @@ async fn a_glance_tells_the_stores_clock(world: &World) {
 }
 
 async fn waiting_types_are_those_of_what_may_be_claimed(world: &World) {
-    let waiting = || async { world.store.waiting_types().await.expect("the store answers") };
+    let waiting = || async {
+        world
+            .store
+            .waiting_types()
+            .await
+            .expect("the store answers")
+    };
     assert_eq!(waiting().await, WaitingTypes::default());
     let run_id = world.start().await;
     let of_run = HostedType {
@@ -120,7 +126,9 @@ async fn waiting_types_are_those_of_what_may_be_claimed(world: &World) {
     };
     assert_eq!(waiting().await.runs, BTreeSet::from([of_run]));
     world.complete(run_id).await;
-    world.start_with_tasks(vec![world.task("a"), world.task("b")]).await;
+    world
+        .start_with_tasks(vec![world.task("a"), world.task("b")])
+        .await;
     let seen = waiting().await;
     assert_eq!(seen.runs, BTreeSet::new());
     assert_eq!(seen.tasks, BTreeSet::from([ACTIVITY.to_owned()]));
