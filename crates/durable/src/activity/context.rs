@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::OnceLedger;
+use super::{AttemptTransaction, OnceLedger};
 use crate::persistence::limits::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, check_id, check_payload};
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
 use crate::persistence::{StoreError, StoreResult};
@@ -42,6 +42,7 @@ struct Shared {
     cancelled: CancellationToken,
     heartbeats: Arc<dyn HeartbeatSink>,
     once: Arc<dyn OnceLedger>,
+    transaction: AttemptTransaction,
     scheduled_at: Timestamp,
     started_at: Timestamp,
     logs: Mutex<Vec<NewStepLog>>,
@@ -58,6 +59,7 @@ pub(crate) struct ContextParts {
     pub(crate) cancelled: CancellationToken,
     pub(crate) heartbeats: Arc<dyn HeartbeatSink>,
     pub(crate) once: Arc<dyn OnceLedger>,
+    pub(crate) transaction: AttemptTransaction,
     pub(crate) runtime: Runtime,
 }
 
@@ -117,6 +119,7 @@ impl ActivityContext {
                 cancelled: parts.cancelled,
                 heartbeats: parts.heartbeats,
                 once: parts.once,
+                transaction: parts.transaction,
                 scheduled_at: task.scheduled_at,
                 started_at: task.started_at,
                 logs: Mutex::default(),
@@ -205,6 +208,28 @@ impl ActivityContext {
             }
         }
         ask().await.map_err(once_failed)
+    }
+
+    /// The transaction of an activity that is [`transactional`](super::Activity::TRANSACTIONAL), in the engine's own database: what is written
+    /// there and the activity's result commit as one. Begun at the first call; the same one at every later call of this attempt. The library
+    /// ends it: it commits when the activity has answered and its lease still holds, and rolls back otherwise.
+    ///
+    /// # Errors
+    /// A final one for an activity that is not transactional, or after it has answered; a retryable one where no connection can be had.
+    #[cfg(feature = "postgres")]
+    pub async fn transaction(
+        &self,
+    ) -> Result<Arc<crate::persistence::postgres::ActivityTransaction>, ActivityError> {
+        let open = self.shared.transaction.open().await?;
+        open.downcast().map_err(|_| {
+            let message = "the transactions of this store are not PostgreSQL's";
+            ActivityError::new(error_types::ACTIVITY_FAILED, message).non_retryable()
+        })
+    }
+
+    /// The transaction, if the activity asked for it; there is none any more afterwards.
+    pub(crate) async fn take_transaction(&self) -> Option<crate::persistence::OpenTransaction> {
+        self.shared.transaction.take().await
     }
 
     /// Tells that the activity is alive, with details for the next attempt if this one dies. Does not wait for the store.

@@ -4,6 +4,7 @@ mod context;
 mod definition;
 mod once;
 mod registry;
+mod transaction;
 
 pub use context::{ActivityContext, ActivityInfo, HeartbeatError};
 pub(crate) use context::{ContextParts, HeartbeatSink};
@@ -11,3 +12,4 @@ pub use definition::{Activity, ActivityResult, FromFunction, IntoActivity};
 pub(crate) use once::{OnceLedger, StoreLedger};
 pub use registry::ActivityRegistry;
 pub(crate) use registry::AnyActivity;
+pub(crate) use transaction::AttemptTransaction;

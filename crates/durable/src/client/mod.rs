@@ -2,6 +2,7 @@
 
 mod batch;
 mod dead_letters;
+mod enqueue;
 mod find;
 mod gather;
 mod handle;
@@ -28,6 +29,8 @@ pub use handle::RunHandle;
 pub use history::History;
 pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
 pub use start::{Start, Untyped};
+#[cfg(feature = "postgres")]
+pub(crate) use start::start_of;
 pub use update::{Update, UpdateHandle, UpdateWithStart};
 
 use gather::Gather;

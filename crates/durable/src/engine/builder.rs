@@ -48,7 +48,7 @@ impl EngineBuilder {
     fn from_source(source: Source) -> Self {
         Self {
             source,
-            workflows: WorkflowRegistry::new(),
+            workflows: WorkflowRegistry::with_built_in(),
             activities: ActivityRegistry::new(),
             settings: Settings::default(),
             runtime: None,
@@ -178,6 +178,7 @@ impl EngineBuilder {
             desk: Arc::clone(&desk),
             gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
             once: Arc::new(StoreLedger(Arc::clone(&store))),
+            transactions: store.transactions(),
         }));
         let node = Node {
             worker_id,

@@ -19,6 +19,7 @@ pub(crate) struct Finished {
     pub(crate) task: ClaimedTask,
     pub(crate) outcome: TaskOutcome,
     pub(crate) step_logs: Vec<NewStepLog>,
+    pub(crate) kept: Kept,
     /// Free only when the outcome is stored: otherwise the worker would take on more than it can finish.
     #[allow(
         dead_code,
@@ -42,6 +43,17 @@ impl Finished {
             TaskOutcome::Cancelled { .. } => false,
         }
     }
+}
+
+/// Whether the store has an outcome already: the activity's own transaction may have brought it there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kept {
+    /// It has not.
+    NotYet,
+    /// It has, and this became of it.
+    Already(FinishOutcome),
+    /// Nobody knows whether its commit was carried out. The outcome here is that it was not; the store refuses it if it was.
+    Unknown,
 }
 
 /// What follows from a stored result.
@@ -122,14 +134,24 @@ impl ResultSink {
         }
     }
 
-    async fn store_batch(&self, batch: Vec<Finished>, listener: &dyn ResultListener) {
+    async fn store_batch(&self, mut batch: Vec<Finished>, listener: &dyn ResultListener) {
+        batch.retain(|finished| match &finished.kept {
+            Kept::Already(outcome) => {
+                tell(listener, finished, outcome);
+                false
+            }
+            Kept::NotYet | Kept::Unknown => true,
+        });
+        if batch.is_empty() {
+            return;
+        }
         let results: Vec<TaskResult> = batch.iter().map(|finished| self.result(finished)).collect();
         let mut wait_ms = RETRY_MS_FIRST;
         loop {
             match self.port.finish_tasks(results.clone(), None).await {
                 Ok(outcomes) => {
                     for (finished, outcome) in batch.iter().zip(outcomes) {
-                        tell(listener, &finished.task, &outcome);
+                        tell(listener, finished, &outcome);
                     }
                     return;
                 }
@@ -159,11 +181,14 @@ impl ResultSink {
     }
 }
 
-fn tell(listener: &dyn ResultListener, task: &ClaimedTask, outcome: &FinishOutcome) {
+fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutcome) {
+    let task = &finished.task;
     match outcome {
         FinishOutcome::Recorded { .. } => listener.recorded(task),
         FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
+        // The commit was carried out after all, perhaps, and the run has its fact.
+        FinishOutcome::LeaseLost if finished.kept == Kept::Unknown => listener.recorded(task),
         FinishOutcome::LeaseLost => {
             debug!(task_id = %task.lease.task_id, "the result came too late");
         }

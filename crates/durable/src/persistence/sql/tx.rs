@@ -13,7 +13,7 @@ use crate::persistence::model::{
     RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
     WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Bell, Shards, StoreResult};
+use crate::persistence::{Bell, Shards, StoreResult, Transactions};
 
 /// One transaction, as the rules see it: coarse, set-based reads. What is to be written goes into [`Changes`].
 ///
@@ -153,6 +153,11 @@ pub trait Database: Send + Sync + 'static {
 
     /// The doorbell, if several processes can share the database.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
+
+    /// Transactions that user code may write in, if there is such a thing.
+    fn transactions(&self) -> Option<Arc<dyn Transactions>> {
         None
     }
 
