@@ -1,8 +1,9 @@
 //! The one error of the library's doors.
 
 use std::fmt;
+use std::time::Duration;
 
-use durable_core::{Failure, PayloadError, QueryError};
+use durable_core::{Failure, PayloadError, QueryError, error_types};
 use uuid::Uuid;
 
 use crate::persistence::StoreError;
@@ -68,6 +69,10 @@ pub(crate) enum Kind {
     NotBegun { run_id: Uuid },
     #[error("{0}")]
     Configuration(String),
+    #[error(
+        "the store did not take the engine's farewell within {more:?} after the grace of {grace:?}; the engine has stopped, and what it held is found by others when its leases run out"
+    )]
+    FarewellCut { grace: Duration, more: Duration },
     #[error("the engine is shutting down")]
     ShuttingDown,
 }
@@ -182,7 +187,9 @@ impl Error {
                 source: QueryError::NotFound { .. },
                 ..
             }
-        )
+        ) || self
+            .failure()
+            .is_some_and(|failure| failure.is(error_types::QUERY_NOT_FOUND))
     }
 
     /// No live process hosts the run's workflow.
@@ -205,11 +212,9 @@ impl Error {
 
     /// After which time another try may go better.
     #[must_use]
-    pub fn retry_after(&self) -> Option<std::time::Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         match *self.0 {
-            Kind::Overloaded { retry_after_ms, .. } => {
-                Some(std::time::Duration::from_millis(retry_after_ms))
-            }
+            Kind::Overloaded { retry_after_ms, .. } => Some(Duration::from_millis(retry_after_ms)),
             _ => None,
         }
     }

@@ -76,8 +76,16 @@ mod guide {
     struct ActivitiesAndRetries;
     #[doc = include_str!("../../../docs/guide/delivery-guarantees.md")]
     struct DeliveryGuarantees;
+    #[doc = include_str!("../../../docs/guide/finding-runs.md")]
+    struct FindingRuns;
     #[doc = include_str!("../../../docs/guide/first-workflow.md")]
     struct FirstWorkflow;
+    #[doc = include_str!("../../../docs/guide/idempotency.md")]
+    struct Idempotency;
+    #[doc = include_str!("../../../docs/guide/listeners.md")]
+    struct Listeners;
+    #[doc = include_str!("../../../docs/guide/recovering-runs.md")]
+    struct RecoveringRuns;
     #[doc = include_str!("../../../docs/guide/schedules.md")]
     struct Schedules;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]

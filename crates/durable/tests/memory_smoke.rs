@@ -121,7 +121,13 @@ async fn a_run_with_two_tasks_in_line_completes_and_leaves_only_its_history() {
         step_logs: Vec::new(),
     };
     let finished = store.finish_tasks(vec![result.clone()], Some(at(4))).await;
-    assert_eq!(finished.unwrap(), [FinishOutcome::Recorded { arrival: 1 }]);
+    assert_eq!(
+        finished.unwrap(),
+        [FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }]
+    );
     let again = store.finish_tasks(vec![result], Some(at(4))).await;
     assert_eq!(again.unwrap(), [FinishOutcome::LeaseLost]);
 

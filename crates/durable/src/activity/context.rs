@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{AttemptTransaction, OnceLedger};
-use crate::persistence::limits::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, check_id, check_payload};
+use crate::persistence::limits::{
+    PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, check_id, check_payload, clip,
+};
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
 use crate::persistence::{StoreError, StoreResult};
 use crate::runtime::Runtime;
@@ -302,7 +304,7 @@ impl ActivityContext {
     /// [`ActivityContext::log`] with data for programs; data without a JSON form is left out.
     pub fn log_with<T: Serialize>(&self, level: LogLevel, message: impl Into<String>, meta: &T) {
         let mut message = message.into();
-        truncate(&mut message, TEXT_BYTES_MAX);
+        clip(&mut message, TEXT_BYTES_MAX);
         let mut logs = self.shared.logs.lock();
         if logs.len() >= LOG_LINES_MAX {
             return;
@@ -343,15 +345,4 @@ fn once_failed(error: StoreError) -> ActivityError {
     let again = error.is_retryable() || error.is_outcome_unknown();
     let error = ActivityError::from(error);
     if again { error } else { error.non_retryable() }
-}
-
-/// Cuts a text at a character boundary.
-fn truncate(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        let end = (0..=bytes_max)
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        text.truncate(end);
-    }
 }

@@ -27,6 +27,8 @@ pub(crate) trait AnyActivity: Send + Sync + 'static {
 #[derive(Clone, Default)]
 pub struct ActivityRegistry {
     by_type: BTreeMap<String, Arc<dyn AnyActivity>>,
+    /// Takes every type that has no code of its own.
+    dynamic: Option<Arc<dyn AnyActivity>>,
 }
 
 impl ActivityRegistry {
@@ -57,6 +59,17 @@ impl ActivityRegistry {
         self.by_type.insert(activity_type.into(), Arc::new(erased));
     }
 
+    /// Adds the activity that takes every type that is not registered by name; [`ActivityContext::activity_type`] tells which it is.
+    pub fn register_dynamic<A: Activity>(&mut self, activity: A) {
+        self.dynamic = Some(Arc::new(OfTrait(activity)));
+    }
+
+    /// Whether types that are not registered by name are taken too.
+    #[must_use]
+    pub fn takes_any(&self) -> bool {
+        self.dynamic.is_some()
+    }
+
     /// The types, in order.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.by_type.keys().map(String::as_str)
@@ -65,17 +78,18 @@ impl ActivityRegistry {
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_type.is_empty()
+        self.by_type.is_empty() && self.dynamic.is_none()
     }
 
     /// Whether it has this type.
     #[must_use]
     pub fn contains(&self, activity_type: &str) -> bool {
-        self.by_type.contains_key(activity_type)
+        self.takes_any() || self.by_type.contains_key(activity_type)
     }
 
     pub(crate) fn get(&self, activity_type: &str) -> Option<Arc<dyn AnyActivity>> {
-        self.by_type.get(activity_type).cloned()
+        let by_name = self.by_type.get(activity_type);
+        by_name.or(self.dynamic.as_ref()).cloned()
     }
 }
 

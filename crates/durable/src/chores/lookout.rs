@@ -2,7 +2,7 @@
 //!
 //! The other loops sleep until they are rung. A ring may be lost (a process died before it rang, a notification did not arrive), so
 //! this one asks the store what waits, by one statement a shard, and rings. It is all that an idle process asks of its store besides
-//! its signs of life.
+//! its signs of life. Of a database with many shards it asks less often: [`SHARDS_PER_POLL`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,11 @@ use super::Chore;
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 
+/// A glance is a statement a shard (each statement names one: the rule of a distributed database), and an idle process sends no more than
+/// one statement a second in all. So with more shards than this the pause grows with their number, 2 s a shard by default, and a ring that
+/// is lost costs as much.
+const SHARDS_PER_POLL: u32 = 5;
+
 /// The lookout.
 pub(crate) struct Lookout {
     node: Arc<Node>,
@@ -21,6 +26,17 @@ pub(crate) struct Lookout {
 impl Lookout {
     pub(crate) const fn new(node: Arc<Node>) -> Self {
         Self { node }
+    }
+}
+
+impl Lookout {
+    /// Until the next glance: never longer than was asked for, and not the same for all processes.
+    fn pause(&self) -> Duration {
+        let node = &self.node;
+        let poll = node.settings.chores.fallback_poll;
+        let shards = u32::from(node.store.shards().count());
+        let longest = poll * shards.max(SHARDS_PER_POLL) / SHARDS_PER_POLL;
+        longest.mul_f64(0.8 + 0.2 * node.runtime.fraction())
     }
 }
 
@@ -46,7 +62,7 @@ impl Chore for Lookout {
         if glance.next_tick.is_some() {
             node.hub.schedules.ring();
         }
-        let fallback = node.runtime.jittered(node.settings.chores.fallback_poll);
+        let fallback = self.pause();
         let Some(due) = glance.next_due else {
             return Ok(fallback);
         };

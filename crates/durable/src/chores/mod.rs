@@ -6,6 +6,7 @@
 mod due;
 mod listener;
 mod lookout;
+mod ownership;
 mod reaper;
 mod registry;
 mod relay;
@@ -21,13 +22,14 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::engine::Node;
+use crate::engine::{Node, Turner};
 use crate::persistence::StoreResult;
 use crate::runtime::Runtime;
 
 pub(crate) use due::Due;
 pub(crate) use listener::listen;
 pub(crate) use lookout::Lookout;
+pub(crate) use ownership::Ownership;
 pub(crate) use reaper::Reaper;
 pub(crate) use registry::Registry;
 pub(crate) use relay::Relay;
@@ -95,10 +97,16 @@ pub(crate) async fn run(chore: impl Chore, runtime: Runtime, stop: CancellationT
 }
 
 /// Starts all chores of a node. Those that take on new work stop with `claims`, the others last.
-pub(crate) fn start_all(node: &Arc<Node>, claims: &CancellationToken, all: &CancellationToken) {
+pub(crate) fn start_all(
+    node: &Arc<Node>,
+    turner: &Arc<Turner>,
+    claims: &CancellationToken,
+    all: &CancellationToken,
+) {
     start(node, claims, TurnClaims::new(Arc::clone(node)));
     start(node, claims, Registry::new(Arc::clone(node)));
     start(node, claims, Lookout::new(Arc::clone(node)));
+    start(node, claims, Ownership::new(Arc::clone(turner)));
     start(node, all, Due::new(Arc::clone(node)));
     start(node, all, Reaper::new(Arc::clone(node)));
     start(node, all, Relay::new(Arc::clone(node)));

@@ -31,14 +31,17 @@ impl Chore for TurnClaims {
     async fn tick(&self) -> StoreResult<Duration> {
         let node = &self.node;
         let settings = &node.settings;
-        let hosted = node.workflows.hosted();
-        if hosted.is_empty() {
+        if node.workflows.is_empty() {
             return Ok(UNTIL_RUNG);
         }
+        let mut hosted = node.workflows.hosted();
         let max = settings.turns.claim_max;
         // A desk that is full already would only let the ownerships run out.
         if node.hub.desk.len() >= max * 2 {
             return Ok(settings.worker.poll_interval);
+        }
+        if node.workflows.takes_any() {
+            hosted.extend(node.store.waiting_types().await?.runs);
         }
         let claimed = node
             .store

@@ -90,6 +90,9 @@ impl<A: Ask> Gather<A> {
                         let _ = waiting.answer.send(Ok(answer));
                     }
                 }
+                Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
+                    tell_all(set, error);
+                }
                 Err(error) => self.ask_each(set, error).await,
             }
         }
@@ -113,6 +116,25 @@ impl<A: Ask> Gather<A> {
             let answer = answer.map(|mut answers| answers.remove(0));
             let _ = waiting.answer.send(answer);
         }
+    }
+}
+
+/// The store is in trouble, and not one of the items: each on its own would fare no better, and take long to find out.
+fn tell_all<A: Ask>(set: Vec<Waiting<A>>, error: StoreError) {
+    let error = Arc::new(error);
+    for waiting in set {
+        let _ = waiting.answer.send(Err(shared(&error)));
+    }
+}
+
+/// The same trouble, for one of several callers.
+fn shared(error: &Arc<StoreError>) -> StoreError {
+    match &**error {
+        StoreError::Conflict(message) => StoreError::Conflict(message.clone()),
+        StoreError::Unavailable { message, .. } => {
+            StoreError::unavailable(message.clone(), Arc::clone(error))
+        }
+        other => StoreError::unavailable(other.to_string(), Arc::clone(error)),
     }
 }
 
@@ -170,6 +192,36 @@ mod tests {
         for (n, answer) in (10..20).zip(answers) {
             assert_eq!(answer.ok(), (n != 13).then_some(n));
         }
+    }
+
+    /// A store out of reach, which counts its calls.
+    #[derive(Default)]
+    struct Outage {
+        calls: Arc<std::sync::atomic::AtomicUsize>,
+    }
+
+    #[async_trait]
+    impl Ask for Outage {
+        type Item = u32;
+        type Answer = u32;
+
+        async fn ask(&self, _items: Vec<u32>) -> StoreResult<Vec<u32>> {
+            self.calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            Err(StoreError::unavailable("not there", "the cable is out"))
+        }
+    }
+
+    #[tokio::test]
+    async fn outage_is_one_call_for_all_and_not_one_for_each() {
+        let outage = Outage::default();
+        let calls = Arc::clone(&outage.calls);
+        let gather = Gather::new(outage, Runtime::real());
+        let answers = futures_util::future::join_all((0..100).map(|n| gather.one(n))).await;
+        for answer in answers {
+            assert!(answer.expect_err("out of reach").is_retryable());
+        }
+        let calls = calls.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(calls < 100, "{calls} calls for 100 items");
     }
 
     #[tokio::test]

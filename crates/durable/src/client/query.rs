@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use durable_core::{Payload, ProgramState};
+use durable_core::{Payload, ProgramState, QueryError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::{Client, RunHandle};
-use crate::engine::{panic_text, rebuild};
+use crate::engine::{Hosted, ROUTED_QUERY, panic_text, rebuild};
 use crate::error::Kind;
+use crate::persistence::model::{NewUpdate, RunRecord, WorkerFilter, WorkerStatus};
 use crate::{Error, Result};
 
 /// How often a run that has not begun is looked at again, and the wait in between.
@@ -19,7 +20,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(25);
 impl Client {
     /// Asks a run about its state by one of the queries that its code set up; changes nothing. Also answers for runs that have ended.
     ///
-    /// The run is rebuilt from what is committed, so the answer never shows half a turn.
+    /// The run is rebuilt from what is committed, so the answer never shows half a turn. Where this process does not host the
+    /// workflow, one that does is asked; runs that have ended are asked only where it is hosted.
     ///
     /// # Errors
     /// [`Error::is_not_found`], [`Error::is_query_not_found`]; [`Error::is_no_worker_for_type`] where nobody hosts the workflow;
@@ -32,7 +34,13 @@ impl Client {
     ) -> Result<R> {
         let input = Payload::from_value(input)
             .map_err(|error| Error::payload(format!("the input of query {name}"), error))?;
-        let program = self.rebuilt(run_id).await?;
+        let program = match self.rebuilt(run_id).await {
+            Ok(program) => program,
+            Err(error) if error.is_no_worker_for_type() => {
+                return self.routed_query(run_id, name, input, error).await;
+            }
+            Err(error) => return Err(error),
+        };
         let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             program.program().query(name, &input)
         }));
@@ -45,6 +53,60 @@ impl Client {
         answer
             .to_value()
             .map_err(|error| Error::payload(format!("the answer of query {name}"), error))
+    }
+
+    /// Asks a process that hosts the workflow, by way of the run's inbox; `nobody` is the answer if there is none.
+    async fn routed_query<R: DeserializeOwned>(
+        &self,
+        run_id: Uuid,
+        name: &str,
+        input: Payload,
+        nobody: Error,
+    ) -> Result<R> {
+        let run = self.get(run_id).await?;
+        if !self.is_hosted_elsewhere(&run).await? {
+            return Err(nobody);
+        }
+        let update = NewUpdate {
+            update_id: self.shared.runtime.new_id().to_string(),
+            name: format!("{ROUTED_QUERY}{name}"),
+            input,
+        };
+        let handle = self.update_handle(run_id, update.update_id.clone());
+        match self.send_update(run_id, update).await {
+            Err(error) if error.is_run_finished() => {
+                let reason = format!(
+                    "it has ended, and this process does not host workflow {:?}; ask in one that does",
+                    run.workflow_type
+                );
+                return Err(Kind::Unreadable { run_id, reason }.into());
+            }
+            sent => sent?,
+        }
+        handle
+            .result()
+            .await
+            .map_err(|error| match error.failure() {
+                Some(failure) => {
+                    let (name, failure) = (name.to_owned(), failure.clone());
+                    let source = QueryError::Failed { name, failure };
+                    Kind::Query { run_id, source }.into()
+                }
+                None => error,
+            })
+    }
+
+    /// Whether a live process says that it hosts the run's workflow.
+    async fn is_hosted_elsewhere(&self, run: &RunRecord) -> Result<bool> {
+        let filter = WorkerFilter {
+            status: Some(WorkerStatus::Active),
+            ..WorkerFilter::default()
+        };
+        let workers = self.shared.store.list_workers(filter).await?;
+        Ok(workers.iter().any(|worker| {
+            let hosted = worker.metadata.to_value::<Hosted>().unwrap_or_default();
+            hosted.takes_any_workflow || hosted.workflow_types.contains(&run.workflow_type)
+        }))
     }
 
     /// The run's program as its committed history leaves it.

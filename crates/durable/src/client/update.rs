@@ -14,6 +14,9 @@ use crate::persistence::StoreError;
 use crate::persistence::model::{NewUpdate, SendOutcome, SendUpdate, UpdateState};
 use crate::{Error, Result};
 
+/// How names begin that are the engine's own.
+const RESERVED: &str = "durable.";
+
 /// An update about to be sent. Nothing happens before [`Update::send`] or [`Update::await_result`].
 #[must_use = "an update does nothing unless it is sent"]
 pub struct Update {
@@ -42,6 +45,11 @@ impl Update {
             update,
         } = self;
         let update = update.map_err(|error| Error::payload("the update's input", error))?;
+        if update.name.starts_with(RESERVED) {
+            let message =
+                format!("names of updates that begin with {RESERVED:?} are the engine's own");
+            return Err(Error::configuration(message));
+        }
         let handle = client.update_handle(run_id, update.update_id.clone());
         client.send_update(run_id, update).await?;
         Ok(handle)
@@ -221,7 +229,7 @@ impl Client {
         })
     }
 
-    async fn send_update(&self, run_id: Uuid, update: NewUpdate) -> Result<()> {
+    pub(super) async fn send_update(&self, run_id: Uuid, update: NewUpdate) -> Result<()> {
         let updates = &self.shared.updates;
         // The id makes a repeat harmless, so an unknown outcome is simply tried again.
         let outcome = self

@@ -56,13 +56,9 @@ impl Assembly<'_> {
             let missed = decision.missed_updates.into_iter().map(missed_update);
             commit.updates.extend(missed);
         }
-        let refused = decision.refused_updates.into_iter();
-        commit
-            .updates
-            .extend(refused.map(|(update_id, failure)| UpdateAnswer {
-                update_id,
-                result: Err(failure),
-            }));
+        let answered = decision.answered.into_iter();
+        let answered = answered.map(|(update_id, result)| UpdateAnswer { update_id, result });
+        commit.updates.extend(answered);
         drop_what_was_given_up(&mut commit);
         commit
     }

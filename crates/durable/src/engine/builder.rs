@@ -64,6 +64,19 @@ impl EngineBuilder {
         self
     }
 
+    /// Hosts a workflow that takes every type that is not hosted by name; its code finds the name in
+    /// [`RunInfo::workflow_type`](crate::workflow::RunInfo::workflow_type).
+    pub fn dynamic_workflow<W: WorkflowDefinition>(mut self) -> Self {
+        self.workflows.register_dynamic::<W>();
+        self
+    }
+
+    /// Runs an activity that takes every type that has none of its own; it finds the name in [`ActivityContext::activity_type`].
+    pub fn dynamic_activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
+        self.activities.register_dynamic(activity.into_activity());
+        self
+    }
+
     /// Runs an activity: a value of a type that is one, or the name of an `#[activity]`.
     pub fn activity<M>(mut self, activity: impl IntoActivity<M>) -> Self {
         self.activities.register(activity.into_activity());
@@ -168,11 +181,12 @@ impl EngineBuilder {
             worker.lease,
             worker.lease_renewal,
         ));
-        let results = Arc::new(ResultSink::new(port, runtime.clone()));
+        let results = Arc::new(ResultSink::new(Arc::clone(&port), runtime.clone()));
         let pool = Arc::new(WorkerPool::new(PoolParts {
             activities: self.activities,
             settings: worker.clone(),
             runtime: runtime.clone(),
+            port,
             leases: Arc::clone(&leases),
             results: Arc::clone(&results),
             desk: Arc::clone(&desk),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use durable_core::{ProgramState, TraceContext};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 /// A run's program and where its run stood after the last turn here. Good for a turn at that sequence only:
@@ -32,8 +33,15 @@ pub(crate) struct Cache {
 #[derive(Default)]
 struct State {
     tick: u64,
-    kept: HashMap<Uuid, (u64, Kept)>,
+    kept: HashMap<Uuid, Entry>,
     by_age: BTreeMap<u64, Uuid>,
+}
+
+struct Entry {
+    tick: u64,
+    kept: Kept,
+    /// Since when its run is this process's, as far as is known; none: it is another's.
+    owned_since: Option<Instant>,
 }
 
 impl Cache {
@@ -47,9 +55,37 @@ impl Cache {
     /// Takes a program out: while a turn is made, nobody else may use it.
     pub(crate) fn take(&self, run_id: Uuid) -> Option<Kept> {
         let mut state = self.state.lock();
-        let (tick, kept) = state.kept.remove(&run_id)?;
-        state.by_age.remove(&tick);
-        Some(kept)
+        let entry = state.kept.remove(&run_id)?;
+        state.by_age.remove(&entry.tick);
+        Some(entry.kept)
+    }
+
+    /// Whether it keeps programs at all.
+    pub(crate) const fn keeps_any(&self) -> bool {
+        self.max > 0
+    }
+
+    /// Whether the run's program is here.
+    pub(crate) fn holds(&self, run_id: Uuid) -> bool {
+        self.state.lock().kept.contains_key(&run_id)
+    }
+
+    /// Runs that are this process's since before then, those turned last first.
+    pub(crate) fn owned_since(&self, before: Instant, max: usize) -> Vec<Uuid> {
+        let state = self.state.lock();
+        let last_first = state.by_age.values().rev();
+        let owned = last_first.filter(|run| {
+            let since = state.kept.get(*run).and_then(|entry| entry.owned_since);
+            since.is_some_and(|since| since <= before)
+        });
+        owned.take(max).copied().collect()
+    }
+
+    /// Notes whose a run is.
+    pub(crate) fn note_owned(&self, run_id: Uuid, since: Option<Instant>) {
+        if let Some(entry) = self.state.lock().kept.get_mut(&run_id) {
+            entry.owned_since = since;
+        }
     }
 
     /// Runs whose programs are here, in the order in which they were turned.
@@ -57,14 +93,19 @@ impl Cache {
         self.state.lock().by_age.values().copied().collect()
     }
 
-    /// Keeps a program; answers the runs whose programs had to go, which may be this one.
-    pub(crate) fn keep(&self, kept: Kept) -> Vec<Uuid> {
+    /// Keeps a program of a run that is this process's as of now; answers the runs whose programs had to go, which may be this one.
+    pub(crate) fn keep(&self, kept: Kept, now: Instant) -> Vec<Uuid> {
         let mut state = self.state.lock();
         let run_id = kept.place.run_id;
         state.tick += 1;
         let tick = state.tick;
-        if let Some((old, _)) = state.kept.insert(run_id, (tick, kept)) {
-            state.by_age.remove(&old);
+        let entry = Entry {
+            tick,
+            kept,
+            owned_since: Some(now),
+        };
+        if let Some(old) = state.kept.insert(run_id, entry) {
+            state.by_age.remove(&old.tick);
         }
         state.by_age.insert(tick, run_id);
         let mut gone = Vec::new();

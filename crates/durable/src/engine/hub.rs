@@ -30,6 +30,8 @@ pub(crate) struct Hub {
     pub(crate) due: DueBell,
     /// Schedules may have a tick due.
     pub(crate) schedules: ScheduleBell,
+    /// Runs that others need not leave alone any more.
+    pub(crate) ownership: OwnershipBell,
     finished: Mutex<BTreeMap<Uuid, Arc<Notify>>>,
     bell: Option<Arc<dyn Bell>>,
 }
@@ -44,6 +46,7 @@ impl Hub {
             leases: Notify::new(),
             due: DueBell::default(),
             schedules: ScheduleBell::default(),
+            ownership: OwnershipBell::default(),
             finished: Mutex::default(),
             bell,
         }
@@ -198,6 +201,33 @@ impl DueBell {
     }
 
     /// Ends when an earlier instant was asked for.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+}
+
+/// Runs whose programs have left the memory: their ownership is to be given up.
+#[derive(Default)]
+pub(crate) struct OwnershipBell {
+    given_up: Mutex<Vec<Uuid>>,
+    bell: Notify,
+}
+
+impl OwnershipBell {
+    /// These are not kept here any more.
+    pub(crate) fn give_up(&self, runs: Vec<Uuid>) {
+        if !runs.is_empty() {
+            self.given_up.lock().extend(runs);
+            self.bell.notify_one();
+        }
+    }
+
+    /// Takes what is to be given up.
+    pub(crate) fn take(&self) -> Vec<Uuid> {
+        std::mem::take(&mut *self.given_up.lock())
+    }
+
+    /// Ends when it was rung.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
     }

@@ -9,7 +9,7 @@ use durable_core::{
     effective_history,
 };
 use futures_util::future::join_all;
-use tracing::debug;
+use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::cache::{Kept, Place};
@@ -83,8 +83,20 @@ impl<'a> Loader<'a> {
             .collect();
         let mut found = match self.inboxes(&unknown).await {
             Ok(found) => found,
-            Err(error) => {
+            Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                 self.turner.put_off(runs, &error).await;
+                return;
+            }
+            Err(error) if runs.len() == 1 => {
+                self.turner.set_aside(runs, &error).await;
+                return;
+            }
+            Err(error) => {
+                // One of them cannot be read and takes the others with it: each on its own.
+                warn!(%error, runs = runs.len(), "a set of runs cannot be read; reading one by one");
+                for run in runs {
+                    Box::pin(self.look(vec![run], loaded)).await;
+                }
                 return;
             }
         };
@@ -149,6 +161,14 @@ impl<'a> Loader<'a> {
                     .map(|event| (event.sequence_num, event.event))
                     .collect(),
                 Ok(None) => return Ok(None),
+                Err(error) if !error.is_retryable() && !error.is_outcome_unknown() => {
+                    return Err(Box::new(Fault {
+                        run_id: run.id,
+                        sequence: run.sequence,
+                        reason: format!("its history cannot be read: {error}"),
+                        finished,
+                    }));
+                }
                 Err(error) => {
                     let wanted = Wanted {
                         rung: true,

@@ -29,13 +29,11 @@ impl Turner {
             Ok(()) => self.conclude(turn),
             Err(reason) => Err(Box::new(Fault::new(&turn.place, reason, turn.finished))),
         };
-        let kept = match outcome {
-            Ok(decided) => self.commit(vec![decided]).await.contains(&run_id),
-            Err(fault) => {
-                self.block(*fault).await;
-                false
-            }
-        };
+        match outcome {
+            Ok(decided) => self.commit(vec![decided]).await,
+            Err(fault) => self.block(*fault).await,
+        }
+        let kept = self.cache.holds(run_id);
         self.node.hub.desk.put_down([(run_id, kept)]);
     }
 

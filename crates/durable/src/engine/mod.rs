@@ -25,27 +25,29 @@ mod settle;
 mod turner;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use builder::EngineBuilder;
+pub(crate) use decide::ROUTED_QUERY;
 pub(crate) use desk::Desk;
 pub(crate) use hub::Hub;
 pub(crate) use load::rebuild;
-pub(crate) use node::Node;
+pub(crate) use node::{Hosted, Node};
 pub use settings::{ChoreSettings, Settings, TurnSettings};
-pub(crate) use turner::panic_text;
+pub(crate) use turner::{Turner, panic_text};
 
 use crate::Result;
 use crate::chores;
 use crate::client::Client;
+use crate::error::Kind;
 use crate::observability::MetricsPoint;
 use crate::persistence::WorkflowEventStore;
-use crate::persistence::model::TaskRelease;
+use crate::persistence::model::{TaskLease, TaskRelease};
 use crate::worker::{Claims, WorkerPool};
 use crate::workflow::WorkflowDefinition;
-use turner::Turner;
 
 /// An engine that runs: workflows and activities of this process, on a store that others may share.
 ///
@@ -57,6 +59,11 @@ pub struct Engine {
     client: Client,
     stops: Stops,
 }
+
+/// How long a shutdown takes at most after [`Settings::shutdown_grace`], for its farewell: as long again, within these.
+const FAREWELL_MIN: Duration = Duration::from_secs(2);
+/// The longest.
+const FAREWELL_MAX: Duration = Duration::from_secs(10);
 
 /// What is told to stop, and when.
 struct Stops {
@@ -104,7 +111,7 @@ impl Engine {
         spawn_worker(&node, &stops);
         node.runtime
             .spawn(chores::listen(Arc::clone(&node), stops.all.clone()));
-        chores::start_all(&node, &stops.claims, &stops.all);
+        chores::start_all(&node, &turner, &stops.claims, &stops.all);
         let client = Client::beside(&node);
         Self {
             node,
@@ -154,7 +161,8 @@ impl Engine {
     }
 
     /// Takes nothing new, lets running activities finish (for as long as [`Settings::shutdown_grace`]), gives the rest back without
-    /// an attempt lost, and stops.
+    /// an attempt lost, and stops. With a store that cannot be reached it gives up a few seconds after that: what is not stored by then is
+    /// found by others when its leases run out, as after a crash.
     ///
     /// # Errors
     /// The store's, where the farewell could not be stored; the engine has stopped all the same.
@@ -162,12 +170,26 @@ impl Engine {
         let node = &self.node;
         node.pool.stop_accepting();
         self.stops.claims.cancel();
-        let left = node.pool.drain(node.settings.shutdown_grace).await;
+        let grace = node.settings.shutdown_grace;
+        let left = node.pool.drain(grace).await;
+        let more = grace.clamp(FAREWELL_MIN, FAREWELL_MAX);
+        // Either may be dropped at any point: a shutdown that is given up is a crash, which loses nothing.
+        tokio::select! {
+            biased;
+            done = self.farewell(left) => done,
+            () = node.runtime.sleep(more) => Err(Kind::FarewellCut { grace, more }.into()),
+        }
+    }
+
+    async fn farewell(&self, left: Vec<TaskLease>) -> Result<()> {
+        let node = &self.node;
         let released = self.give_back(left).await;
         node.pool.save_reports().await;
         node.results.flushed().await;
         node.hub.desk.close();
         node.hub.desk.emptied().await;
+        // The last turns may have left results behind: of runs that are others', or blocked.
+        node.results.flushed().await;
         self.stops.all.cancel();
         node.listeners
             .close(&node.runtime, node.settings.shutdown_grace)
@@ -192,7 +214,7 @@ impl Engine {
 
     async fn give_back(
         &self,
-        leases: Vec<crate::persistence::model::TaskLease>,
+        leases: Vec<TaskLease>,
     ) -> Result<(), crate::persistence::StoreError> {
         if leases.is_empty() {
             return Ok(());

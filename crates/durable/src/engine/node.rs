@@ -1,11 +1,13 @@
 //! One process's engine: the parts and how they know each other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use durable_core::{Payload, Timestamp};
 use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
 
 use super::hub::Hub;
 use super::settings::Settings;
@@ -31,6 +33,24 @@ pub(crate) struct Node {
     pub(crate) store_ahead_us: AtomicI64,
     pub(crate) metrics: MetricsHistory,
     pub(crate) listeners: Arc<Listeners>,
+}
+
+/// What a process says about the workflows it hosts, in the registry of workers.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Hosted {
+    pub(crate) workflow_types: BTreeSet<String>,
+    pub(crate) takes_any_workflow: bool,
+}
+
+impl Hosted {
+    fn of(workflows: &WorkflowRegistry) -> Self {
+        let types = workflows.hosted().into_iter();
+        Self {
+            workflow_types: types.map(|hosted| hosted.workflow_type).collect(),
+            takes_any_workflow: workflows.takes_any(),
+        }
+    }
 }
 
 impl Node {
@@ -73,7 +93,7 @@ impl Node {
                 .ok()
                 .filter(|name| !name.is_empty()),
             version: Some(self.settings.build.clone()),
-            metadata: Payload::ABSENT,
+            metadata: Payload::from_value(&Hosted::of(&self.workflows)).unwrap_or_default(),
             tasks_completed: beat.tasks_completed,
             tasks_failed: beat.tasks_failed,
             avg_task_duration_ms: beat.avg_task_duration_ms,
@@ -102,7 +122,11 @@ impl Node {
 }
 
 impl ResultListener for Node {
-    fn recorded(&self, task: &ClaimedTask) {
+    fn recorded(&self, task: &ClaimedTask, line_moved: bool) {
+        if line_moved {
+            // Of which type the next one is is not known here; most lines are of one.
+            self.hub.claimable([&*task.activity_type]);
+        }
         self.hub.ready_runs([task.lease.run_id]);
     }
 

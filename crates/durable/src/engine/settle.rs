@@ -1,8 +1,9 @@
 //! Commits a set of turns and settles what follows from each outcome.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use durable_core::ProgramState;
 use tracing::{debug, error, warn};
 use uuid::Uuid;
 
@@ -19,20 +20,21 @@ use crate::worker::Finished;
 const RETRY_MS_FIRST: u64 = 20;
 /// Largest such wait.
 const RETRY_MS_MAX: u64 = 2_000;
+/// Open activities whose types are told when a line moves up: a long line would make each of its steps dear.
+const LINE_TYPES_MAX: usize = 32;
 
 impl Turner {
-    /// Commits; answers the runs whose programs stay in memory.
-    pub(super) async fn commit(&self, mut decided: Vec<Decided>) -> HashSet<Uuid> {
-        let mut kept = HashSet::new();
+    /// Commits; programs that wait for more stay in memory.
+    pub(super) async fn commit(&self, mut decided: Vec<Decided>) {
         if decided.is_empty() {
-            return kept;
+            return;
         }
         match self.commit_until_known(&mut decided).await {
             Ok(outcomes) => {
                 for (turn, outcome) in decided.into_iter().zip(outcomes) {
-                    let run_id = turn.commit.run_id;
-                    if self.settle(turn, outcome).await {
-                        kept.insert(run_id);
+                    match outcome {
+                        TurnOutcome::Committed(committed) => self.settle_committed(turn, committed),
+                        TurnOutcome::Rejected(why) => self.settle_rejected(turn, &why).await,
                     }
                 }
             }
@@ -40,7 +42,7 @@ impl Turner {
                 // One of them is refused and takes the others with it: each on its own.
                 warn!(%error, turns = decided.len(), "a set of turns was refused; committing one by one");
                 for turn in decided.drain(..) {
-                    kept.extend(Box::pin(self.commit(vec![turn])).await);
+                    Box::pin(self.commit(vec![turn])).await;
                 }
             }
             Err(error) => {
@@ -54,7 +56,6 @@ impl Turner {
                 self.block(fault).await;
             }
         }
-        kept
     }
 
     /// Sends the same turns until the store says what became of them: their ids make that safe.
@@ -91,18 +92,7 @@ impl Turner {
         }
     }
 
-    /// Answers whether the program stays in memory.
-    async fn settle(&self, turn: Decided, outcome: TurnOutcome) -> bool {
-        match outcome {
-            TurnOutcome::Committed(committed) => self.settle_committed(turn, committed),
-            TurnOutcome::Rejected(rejection) => {
-                self.settle_rejected(turn, &rejection).await;
-                false
-            }
-        }
-    }
-
-    fn settle_committed(&self, turn: Decided, committed: Committed) -> bool {
+    fn settle_committed(&self, turn: Decided, committed: Committed) {
         let Decided {
             commit,
             program,
@@ -118,11 +108,14 @@ impl Turner {
         let iteration = program.identity().iteration;
         node.listeners.turned(workflow_type, iteration, &commit);
         self.announce_due(&commit, &committed);
-        if committed.has_messages {
+        if committed.has_messages || committed.repeated && may_have_messages(&commit) {
             node.hub.messages.notify_one();
         }
         for activity_id in &commit.cancelled_activities {
             node.pool.cancel_activity(run_id, activity_id);
+        }
+        if committed.line_moved || committed.repeated {
+            self.announce_line(&program);
         }
         hand_over.deliver(node, run_id, committed.tasks);
         match commit.next {
@@ -135,7 +128,9 @@ impl Turner {
                 }
                 place.sequence = committed.sequence;
                 place.consumed = commit.facts_through;
-                self.keep(program, place)
+                if self.cache.keeps_any() {
+                    self.keep(program, place);
+                }
             }
             Next::ContinueAsNew { .. } | Next::Reset { .. } => {
                 node.pool.cancel_run(run_id);
@@ -143,13 +138,20 @@ impl Turner {
                     node.hub.answered(run_id);
                 }
                 node.hub.desk.ring([run_id]);
-                false
             }
             Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. } => {
                 node.pool.cancel_run(run_id);
                 node.hub.finished(&[run_id]);
-                false
             }
+        }
+    }
+
+    /// The next of the run's line may be claimed. Which one it is the store knows; the open activities tell the type, as far as that matters.
+    fn announce_line(&self, program: &ProgramState) {
+        let open = program.history().pending_activities().take(LINE_TYPES_MAX);
+        let types: BTreeSet<&str> = open.map(|(_, open)| &*open.activity_type).collect();
+        if !types.is_empty() {
+            self.node.hub.claimable(types);
         }
     }
 
@@ -206,7 +208,7 @@ impl Turner {
                         program: turn.program,
                         place: turn.place,
                     };
-                    self.cache.keep(kept);
+                    self.cache.keep(kept, self.node.runtime.instant());
                 }
                 self.once_more(run_id, turn.finished);
             }
@@ -255,6 +257,33 @@ impl Turner {
         }
     }
 
+    /// Runs of which something stored cannot be read by this build, such as a fact that a newer one wrote: blocked, if at least
+    /// the run itself can be read. They come again when somebody rings or claims.
+    pub(super) async fn set_aside(
+        &self,
+        runs: Vec<(Uuid, Option<Kept>, Wanted)>,
+        error: &StoreError,
+    ) {
+        for (run_id, _, wanted) in runs {
+            match self.node.store.get_run(run_id).await {
+                Ok(Some(run)) => {
+                    let fault = Fault {
+                        run_id,
+                        sequence: run.sequence,
+                        reason: format!("it cannot be read: {error}"),
+                        finished: wanted.finished,
+                    };
+                    self.block(fault).await;
+                }
+                Ok(None) => debug!(%run_id, "the run does not exist any more"),
+                Err(worse) => {
+                    error!(%run_id, %error, %worse, "the run cannot be read");
+                    self.node.results.store(wanted.finished);
+                }
+            }
+        }
+    }
+
     /// Whether this process should take the run's turns: it hosts the code, may try, and nobody else is at it.
     pub(super) fn is_for_us(&self, run: &RunRecord) -> bool {
         let node = &self.node;
@@ -283,6 +312,15 @@ impl Turner {
     }
 }
 
+/// Whether the turn wrote messages to other runs, as far as can be told from it: a repeated commit does not say.
+fn may_have_messages(commit: &TurnCommit) -> bool {
+    let ends = matches!(
+        commit.next,
+        Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. }
+    );
+    ends || !commit.children.is_empty() || !commit.signals.is_empty()
+}
+
 /// The answer that a store would have given: only to be made up by mistake.
 fn taken_as_done(turn: &TurnCommit) -> TurnOutcome {
     let events = i64::try_from(turn.events.len()).unwrap_or(0);
@@ -291,6 +329,7 @@ fn taken_as_done(turn: &TurnCommit) -> TurnOutcome {
         arrivals: turn.facts_through,
         tasks: Vec::new(),
         has_messages: true,
+        line_moved: false,
         repeated: false,
     })
 }

@@ -23,14 +23,15 @@ use super::desk::Wanted;
 use super::hand_over::HandOver;
 use super::load::{Loaded, Loader};
 use super::node::Node;
+use crate::persistence::limits::{TEXT_BYTES_MAX, clip};
 use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, TurnCommit};
 use crate::persistence::{Bug, check, planted};
 use crate::worker::Finished;
 
 /// Takes turns for one process.
 pub(crate) struct Turner {
-    pub(super) node: Arc<Node>,
-    pub(super) cache: Cache,
+    pub(crate) node: Arc<Node>,
+    pub(crate) cache: Cache,
 }
 
 /// A turn that was decided and is to be committed.
@@ -91,8 +92,8 @@ impl Turner {
                 Err(fault) => self.block(*fault).await,
             }
         }
-        let kept = self.commit(decided).await;
-        let down = runs.into_iter().map(|run| (run, kept.contains(&run)));
+        self.commit(decided).await;
+        let down = runs.into_iter().map(|run| (run, self.cache.holds(run)));
         self.node.hub.desk.put_down(down.collect::<Vec<_>>());
     }
 
@@ -175,7 +176,8 @@ impl Turner {
     /// What the committer adds: its ownership, and the tasks it takes over at once.
     fn prepare(&self, commit: &mut TurnCommit, program: &ProgramState) -> HandOver {
         let worker_id = &self.node.worker_id;
-        commit.owner = Some(OwnerRequest {
+        // Others must not leave alone what is not kept here: they would be the only ones to hear of its next fact.
+        commit.owner = self.cache.keeps_any().then(|| OwnerRequest {
             worker_id: worker_id.clone(),
             lease: self.node.settings.turns.owner_lease,
         });
@@ -189,25 +191,27 @@ impl Turner {
         hand_over
     }
 
-    /// Keeps a program for its next turn; answers whether it is still here.
-    pub(super) fn keep(&self, program: ProgramState, place: Place) -> bool {
-        let run_id = place.run_id;
-        let gone = self.cache.keep(Kept { program, place });
+    /// Keeps a program for its next turn, if there is room; others may have to go for it.
+    pub(super) fn keep(&self, program: ProgramState, place: Place) {
+        let now = self.node.runtime.instant();
+        let gone = self.cache.keep(Kept { program, place }, now);
         for run in &gone {
             self.node.hub.desk.moved_out(*run);
         }
-        !gone.contains(&run_id)
+        self.node.hub.ownership.give_up(gone);
     }
 
     /// A run that this build cannot turn waits for another build; what ended here is not lost meanwhile.
     pub(super) async fn block(&self, fault: Fault) {
         warn!(run_id = %fault.run_id, reason = %fault.reason, "the run is blocked for this build");
         self.node.results.store(fault.finished);
+        let mut reason = fault.reason.replace('\0', "\u{fffd}");
+        clip(&mut reason, TEXT_BYTES_MAX);
         let block = BlockRun {
             run_id: fault.run_id,
             expected_sequence: fault.sequence,
             build: self.node.settings.build.clone(),
-            reason: fault.reason,
+            reason,
         };
         if let Err(error) = self.node.store.block_runs(vec![block], None).await {
             // Its next claim comes to the same point and tries again.

@@ -136,3 +136,8 @@ pub fn check_duration(what: &'static str, duration: std::time::Duration) -> Resu
         usize::try_from(DURATION_MS_MAX).unwrap_or(usize::MAX),
     )
 }
+
+/// Cuts a text at a character boundary.
+pub(crate) fn clip(text: &mut String, bytes_max: usize) {
+    text.truncate(text.floor_char_boundary(bytes_max));
+}

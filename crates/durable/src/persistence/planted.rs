@@ -53,6 +53,10 @@ bugs! {
     ReleaseBurnsAttempt = "release-burns-attempt",
     /// The tick of a schedule can be taken twice.
     ScheduleFiresTwice = "schedule-fires-twice",
+    /// A timer that has fired stays set, and fires again.
+    TimerFiresTwice = "timer-fires-twice",
+    /// The failure of a task beside the run's line lets the next in line go while its head is not finished.
+    LineReleasedByFailure = "line-released-by-failure",
     /// Engine: a slot is free as soon as the activity has ended, before its result is stored.
     SlotFreedEarly = "slot-freed-early",
     /// Engine: a program is used again although its turn was not accepted.

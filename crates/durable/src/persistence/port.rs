@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
-    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome,
+    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome, WaitingTypes,
 };
 use super::store::StoreResult;
 
@@ -73,6 +73,9 @@ pub trait WorkerPort: Send + Sync + 'static {
 
     /// Gives ownership of runs up; those of others are left alone.
     async fn release_runs(&self, worker_id: &str, run_ids: &[Uuid]) -> StoreResult<()>;
+
+    /// Which types wait to be claimed, whoever may claim them: what a worker asks that takes any. Changes nothing.
+    async fn waiting_types(&self) -> StoreResult<WaitingTypes>;
 
     /// Claims pending tasks of the given types: by priority from the largest, then `visible_at`, then id, within a shard.
     /// Counts an attempt and a delivery for each.

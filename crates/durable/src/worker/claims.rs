@@ -10,8 +10,11 @@ use super::{Slot, WorkerPool};
 use crate::chores::UNTIL_RUNG;
 use crate::engine::Hub;
 use crate::persistence::model::{ClaimTasks, ClaimedTask, TaskRelease};
-use crate::persistence::{Shards, WorkerPort};
+use crate::persistence::{Shards, StoreResult, WorkerPort};
 use crate::reliability::Verdict;
+
+/// Longest pause after a claim that failed; they begin with the poll interval and double.
+const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The claim loop of a worker.
 pub(crate) struct Claims {
@@ -28,14 +31,19 @@ impl Claims {
         if self.pool.activities.is_empty() {
             return;
         }
+        let runtime = &self.pool.runtime;
+        let first_pause = self.pool.settings.poll_interval;
+        let mut pause = first_pause;
         loop {
             let more = match self.pool.pressure() {
                 Some(_) => More::WhenFreer,
                 None => self.claim(&stop).await,
             };
+            let failed = matches!(more, More::AfterPause);
             let rest = async {
                 match more {
                     More::Now => {}
+                    More::AfterPause => runtime.sleep(runtime.jittered(pause)).await,
                     More::Later => self.rest().await,
                     More::WhenFreer => self.wait_for_room().await,
                 }
@@ -45,6 +53,11 @@ impl Claims {
                 () = stop.cancelled() => return,
                 () = rest => {}
             }
+            pause = if failed {
+                (pause * 2).min(FAILED_PAUSE_MAX.max(first_pause))
+            } else {
+                first_pause
+            };
         }
     }
 
@@ -106,9 +119,9 @@ impl Claims {
             slots.push(slot);
         }
         let asked = slots.len();
-        let claim = ClaimTasks {
+        let claim = |activity_types| ClaimTasks {
             worker_id: self.worker_id.clone(),
-            activity_types: self.pool.activity_types(),
+            activity_types,
             max: asked,
             lease: self.pool.settings.lease,
             token: self.pool.runtime.new_id(),
@@ -116,7 +129,10 @@ impl Claims {
             now: None,
         };
         self.pool.claiming(asked);
-        let claimed = self.port.claim_tasks(claim).await;
+        let claimed = match self.wanted_types().await {
+            Ok(types) => self.port.claim_tasks(claim(types)).await,
+            Err(error) => Err(error),
+        };
         self.pool.claiming(0);
         match claimed {
             Ok(tasks) => {
@@ -130,14 +146,20 @@ impl Claims {
                 }
             }
             Err(error) => {
+                // What was rung for still waits.
                 debug!(%error, "tasks could not be claimed");
-                self.pool
-                    .runtime
-                    .sleep(self.pool.settings.poll_interval)
-                    .await;
-                More::Later
+                More::AfterPause
             }
         }
+    }
+
+    /// Types to claim: those that run here, and where any is taken those that wait.
+    async fn wanted_types(&self) -> StoreResult<Vec<String>> {
+        let mut types = self.pool.activity_types();
+        if self.pool.activities.takes_any() {
+            types.extend(self.port.waiting_types().await?.tasks);
+        }
+        Ok(types)
     }
 
     /// Asks breakers and limiters; what they hold back is parked and costs no attempt.
@@ -173,6 +195,8 @@ impl Claims {
 enum More {
     /// More may wait.
     Now,
+    /// Nobody knows: the store could not be asked.
+    AfterPause,
     /// Nothing more for now.
     Later,
     /// The worker has too much to do.

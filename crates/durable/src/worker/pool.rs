@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use durable_core::ActivityOptions;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 use uuid::Uuid;
 
 use super::capacity::Capacity;
@@ -17,8 +17,8 @@ use super::results::{Finished, Kept};
 use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
 use crate::engine::Desk;
-use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome};
-use crate::persistence::{Bug, Transactions, planted};
+use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome, TaskRelease};
+use crate::persistence::{Bug, Transactions, WorkerPort, planted};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
 
@@ -32,12 +32,11 @@ pub struct WorkerPool {
     pub(super) gate: Arc<Gate>,
     pub(super) once: Arc<dyn OnceLedger>,
     pub(super) transactions: Option<Arc<dyn Transactions>>,
+    port: Arc<dyn WorkerPort>,
     desk: Arc<Desk>,
     results: Arc<ResultSink>,
     /// By task and token, so that they are told to stop in an order that can be repeated.
     running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
-    /// Ends of activities, for drains.
-    ended: Notify,
     /// Types of which tasks wait in the queue for want of a slot.
     backlog: Mutex<BTreeSet<String>>,
     accepting: AtomicBool,
@@ -58,6 +57,7 @@ pub(crate) struct PoolParts {
     pub(crate) activities: ActivityRegistry,
     pub(crate) settings: WorkerSettings,
     pub(crate) runtime: Runtime,
+    pub(crate) port: Arc<dyn WorkerPort>,
     pub(crate) leases: Arc<LeaseKeeper>,
     pub(crate) results: Arc<ResultSink>,
     pub(crate) desk: Arc<Desk>,
@@ -87,10 +87,10 @@ impl WorkerPool {
             gate: parts.gate,
             once: parts.once,
             transactions: parts.transactions,
+            port: parts.port,
             desk: parts.desk,
             results: parts.results,
             running: Mutex::default(),
-            ended: Notify::new(),
             backlog: Mutex::default(),
             accepting: AtomicBool::new(true),
             totals: Totals::default(),
@@ -145,8 +145,12 @@ impl WorkerPool {
         !self.backlog.lock().is_empty()
     }
 
-    /// Runs a task. The slot is held until its result is stored.
+    /// Runs a task. The slot is held until its result is stored. A pool that drains gives the task back instead.
     pub(crate) fn start(self: &Arc<Self>, task: ClaimedTask, mut slot: Slot) {
+        if !self.accepting_tasks() {
+            self.give_back(task, slot);
+            return;
+        }
         let cancel = CancellationToken::new();
         let abandoned = Arc::new(AtomicBool::new(false));
         let running = Running {
@@ -181,7 +185,20 @@ impl WorkerPool {
                     slot,
                 });
             }
-            pool.ended.notify_waiters();
+        });
+    }
+
+    /// Gives a task back unrun; whoever drains waits for it.
+    fn give_back(self: &Arc<Self>, task: ClaimedTask, slot: Slot) {
+        self.gate.give_back(&task);
+        let pool = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let release = TaskRelease::now(task.lease);
+            if let Err(error) = pool.port.release_tasks(vec![release], None).await {
+                // Its lease runs out and the reaper takes it back.
+                warn!(%error, "a task could not be given back");
+            }
+            drop(slot);
         });
     }
 
@@ -233,26 +250,17 @@ impl WorkerPool {
         }
     }
 
-    /// Takes no new tasks.
+    /// Takes no new tasks. What a claim or a commit under way still brings is given back.
     pub(crate) fn stop_accepting(&self) {
         self.accepting.store(false, Ordering::SeqCst);
+        self.slots.close();
     }
 
-    /// Waits until nothing runs, at most for `grace`; then answers the leases of what still does, which is asked to stop
-    /// and whose results no longer count.
+    /// Waits until nothing runs and every result is stored, at most for `grace`; then answers the leases of what still runs, which is
+    /// asked to stop and whose results no longer count.
     pub(crate) async fn drain(&self, grace: Duration) -> Vec<TaskLease> {
-        let all_ended = async {
-            loop {
-                let ended = self.ended.notified();
-                tokio::pin!(ended);
-                ended.as_mut().enable();
-                if self.running.lock().is_empty() {
-                    return;
-                }
-                ended.await;
-            }
-        };
-        if tokio::time::timeout(grace, all_ended).await.is_ok() {
+        let waited = tokio::time::timeout(grace, self.slots.emptied()).await;
+        if waited.is_ok() {
             return Vec::new();
         }
         let running = self.running.lock();

@@ -58,8 +58,8 @@ pub(crate) enum Kept {
 
 /// What follows from a stored result.
 pub(crate) trait ResultListener: Send + Sync + 'static {
-    /// The run has a fact waiting.
-    fn recorded(&self, task: &ClaimedTask);
+    /// The run has a fact waiting; where its line moved up, the next task may be claimed.
+    fn recorded(&self, task: &ClaimedTask, line_moved: bool);
     /// The activity is tried again then.
     fn retrying(&self, task: &ClaimedTask, visible_at: durable_core::Timestamp);
 }
@@ -184,7 +184,7 @@ impl ResultSink {
 fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutcome) {
     let task = &finished.task;
     match outcome {
-        FinishOutcome::Recorded { .. } => listener.recorded(task),
+        FinishOutcome::Recorded { line_moved, .. } => listener.recorded(task, *line_moved),
         FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
         // The commit was carried out after all, perhaps, and the run has its fact.

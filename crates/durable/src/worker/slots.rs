@@ -9,21 +9,30 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Slots {
     permits: Arc<Semaphore>,
     max: usize,
-    /// A slot has become free; rung for one who waits, the claims.
-    freed: Arc<Notify>,
+    freed: Arc<Freed>,
+}
+
+/// Tells of slots that have become free.
+#[derive(Default)]
+struct Freed {
+    /// Rung for one who waits, the claims.
+    one: Notify,
+    /// Rung for all who wait now, drains.
+    all: Notify,
 }
 
 /// The right to run one activity. Held until its result is stored, then free by being dropped.
 pub(crate) struct Slot {
     permit: Option<OwnedSemaphorePermit>,
-    freed: Arc<Notify>,
+    freed: Arc<Freed>,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         // First free, then told.
         drop(self.permit.take());
-        self.freed.notify_one();
+        self.freed.one.notify_one();
+        self.freed.all.notify_waiters();
     }
 }
 
@@ -53,7 +62,25 @@ impl Slots {
 
     /// Ends when a slot has become free since it last ended.
     pub(crate) async fn freed(&self) {
-        self.freed.notified().await;
+        self.freed.one.notified().await;
+    }
+
+    /// Gives no more slots out, for good.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Ends when no slot is in use.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let freed = self.freed.all.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            if self.used() == 0 {
+                return;
+            }
+            freed.await;
+        }
     }
 
     /// A slot, if one is free.

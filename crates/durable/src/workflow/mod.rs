@@ -119,6 +119,8 @@ type Factory = fn(Birth) -> Box<dyn Program>;
 #[derive(Clone, Default)]
 pub struct WorkflowRegistry {
     by_type: BTreeMap<HostedType, Factory>,
+    /// Takes every type that has no code of its own.
+    dynamic: Option<Factory>,
 }
 
 impl WorkflowRegistry {
@@ -145,6 +147,17 @@ impl WorkflowRegistry {
         self.by_type.insert(hosted, W::program);
     }
 
+    /// Adds the workflow that takes every type, in every version, that is not registered by name.
+    pub fn register_dynamic<W: WorkflowDefinition>(&mut self) {
+        self.dynamic = Some(W::program);
+    }
+
+    /// Whether types that are not registered by name are taken too.
+    #[must_use]
+    pub const fn takes_any(&self) -> bool {
+        self.dynamic.is_some()
+    }
+
     /// Types and versions, in order.
     #[must_use]
     pub fn hosted(&self) -> Vec<HostedType> {
@@ -154,7 +167,7 @@ impl WorkflowRegistry {
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_type.is_empty()
+        self.by_type.is_empty() && self.dynamic.is_none()
     }
 
     /// Whether a type is hosted in this version.
@@ -184,7 +197,7 @@ impl WorkflowRegistry {
             workflow_type: workflow_type.to_owned(),
             version: version.to_owned(),
         };
-        self.by_type.get(&key).copied()
+        self.by_type.get(&key).copied().or(self.dynamic)
     }
 }
 

@@ -11,6 +11,8 @@ use everruns_durable::engine::EngineBuilder;
 use everruns_durable::persistence::model::ReapLeases;
 use everruns_durable::postgres::{self, ActivityTransaction};
 use everruns_durable::prelude::*;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use crate::server::{connect, fresh_database};
@@ -181,6 +183,89 @@ async fn a_connection_that_dies_before_the_commit_leaves_one_row_in_the_end() {
     let url = database().await;
     let builder = engine(&url).activity(CutOff(url.clone()));
     assert_eq!(run(builder, CutOff::TYPE).await.unwrap(), "attempt 2");
+    assert_eq!(own_rows(&url).await, ["the one"]);
+}
+
+/// Notes that it is called, and writes.
+struct Counted(Arc<AtomicU32>);
+
+#[async_trait]
+impl Activity for Counted {
+    const TYPE: &'static str = "counted";
+    const TRANSACTIONAL: bool = true;
+    type Input = ();
+    type Output = String;
+
+    async fn execute(&self, ctx: &ActivityContext, (): ()) -> ActivityResult<String> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let transaction = ctx.transaction().await?;
+        insert(&transaction, "the one").await?;
+        Ok(format!("attempt {}", ctx.attempt))
+    }
+}
+
+/// Stands in front of the server. A connection on which the user's table was written hears nothing of its `COMMIT`, which is carried out.
+async fn deaf_to_commits(url: &str) -> String {
+    let config: tokio_postgres::Config = url.parse().unwrap();
+    let tokio_postgres::config::Host::Tcp(host) = &config.get_hosts()[0] else {
+        panic!("the test server listens on TCP");
+    };
+    let server = format!("{host}:{}", config.get_ports()[0]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let own = listener.local_addr().unwrap().to_string();
+    let proxy_url = url.replace(&server, &own);
+    assert_ne!(proxy_url, url);
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let far = TcpStream::connect(&server).await.unwrap();
+            tokio::spawn(pass_on(near, far));
+        }
+    });
+    proxy_url
+}
+
+async fn pass_on(near: TcpStream, far: TcpStream) {
+    let (mut from_client, mut to_client) = near.into_split();
+    let (mut from_server, mut to_server) = far.into_split();
+    let (mut said, mut heard) = (vec![0; 65_536], vec![0; 65_536]);
+    let (mut has_written, mut has_committed) = (false, false);
+    loop {
+        tokio::select! {
+            biased;
+            read = from_client.read(&mut said) => {
+                let Ok(bytes @ 1..) = read else { return };
+                let contains = |text: &[u8]| said[..bytes].windows(text.len()).any(|w| w == text);
+                has_written |= contains(b"INSERT INTO own");
+                has_committed |= has_written && contains(b"COMMIT");
+                if to_server.write_all(&said[..bytes]).await.is_err() {
+                    return;
+                }
+            }
+            read = from_server.read(&mut heard) => {
+                let Ok(bytes @ 1..) = read else { return };
+                if !has_committed && to_client.write_all(&heard[..bytes]).await.is_err() {
+                    return;
+                }
+                // What is said behind a commit is not passed on; when the server has told of it, both sides are closed.
+                if has_committed && heard[..bytes].windows(7).any(|w| w == b"COMMIT\0") {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_whose_answer_is_lost_counts_once_and_the_run_goes_on() {
+    let url = database().await;
+    let calls = Arc::new(AtomicU32::new(0));
+    let builder = engine(&deaf_to_commits(&url).await)
+        // Nothing is found by looking: the run has to be rung for.
+        .configure(|settings| settings.chores.fallback_poll = Duration::from_secs(3600))
+        .activity(Counted(Arc::clone(&calls)));
+    let answer = tokio::time::timeout(Duration::from_secs(60), run(builder, Counted::TYPE));
+    assert_eq!(answer.await.expect("in time").unwrap(), "attempt 1");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
     assert_eq!(own_rows(&url).await, ["the one"]);
 }
 

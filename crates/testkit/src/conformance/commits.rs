@@ -139,6 +139,7 @@ async fn a_conflict_of_one_turn_leaves_its_neighbours_alone(w: &World) {
                     place: TaskPlace::Claimable,
                 }],
                 has_messages: false,
+                line_moved: false,
                 repeated: false,
             }),
         };
@@ -161,6 +162,7 @@ async fn a_repeated_commit_answers_repeated_and_writes_nothing(w: &World) {
     let second = w.committed(turn).await;
     let expected = Committed {
         has_messages: false,
+        line_moved: false,
         repeated: true,
         ..first
     };

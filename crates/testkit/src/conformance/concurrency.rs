@@ -218,7 +218,10 @@ async fn concurrent_results_of_one_lease_have_one_winner(w: &World) {
             async move { one(store.finish_tasks(vec![result], now).await) }
         });
         let outcomes = at_once(reporters.collect()).await;
-        let recorded = FinishOutcome::Recorded { arrival: 1 };
+        let recorded = FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false,
+        };
         let winners: Vec<usize> = (0..8).filter(|i| outcomes[*i] == recorded).collect();
         assert_eq!(winners.len(), 1, "{outcomes:?}");
         let lost = outcomes.iter().filter(|o| **o == FinishOutcome::LeaseLost);

@@ -95,7 +95,13 @@ async fn the_final_failure_leaves_one_whole_letter(w: &World) {
     let claimed = w.claim_one().await;
     w.advance(SECOND);
     let outcome = w.fail(&claimed.lease).await;
-    assert_eq!(outcome, FinishOutcome::Recorded { arrival: 1 });
+    assert_eq!(
+        outcome,
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
+    );
     let expected = DeadLetter {
         id: task.task_id,
         run_id,
@@ -133,7 +139,10 @@ async fn a_failure_that_is_not_retryable_leaves_a_letter_at_once(w: &World) {
     };
     assert_eq!(
         w.report(&claimed.lease, outcome).await,
-        FinishOutcome::Recorded { arrival: 1 }
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
     );
     let letters = w.letters().await;
     assert_eq!((letters.len(), letters[0].attempts), (1, 1));

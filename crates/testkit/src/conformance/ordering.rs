@@ -18,6 +18,7 @@ claims! { "ordering":
     two_runs_do_not_wait_for_each_other,
     parallel_tasks_do_not_wait,
     parallel_tasks_do_not_hold_the_line,
+    a_failure_beside_the_line_does_not_move_it,
     priority_does_not_overtake_the_line,
     a_retry_delay_holds_the_line,
     a_delayed_head_holds_the_line,
@@ -32,6 +33,7 @@ claims! { "ordering":
     cancel_further_back_releases_nobody,
     a_head_finished_by_a_turn_releases_the_next,
     a_head_that_times_out_releases_the_next,
+    whoever_moves_the_line_is_told,
     hand_over_respects_the_line,
     a_turn_that_finishes_the_head_may_lease_its_successor,
     a_reset_empties_the_line,
@@ -120,6 +122,27 @@ async fn parallel_tasks_do_not_hold_the_line(w: &World) {
         w.standing(run_id, TaskStatus::Pending).await,
         ["beside", "a", "behind"]
     );
+    assert_eq!(w.standing(run_id, TaskStatus::InLine).await, ["b"]);
+}
+
+async fn a_failure_beside_the_line_does_not_move_it(w: &World) {
+    let beside = w.parallel_task("beside");
+    let run_id = w
+        .start_with_tasks(vec![w.task("a"), beside, w.task("b")])
+        .await;
+    let claimed = w.claim(10).await;
+    let beside = claimed.iter().find(|task| task.activity_id == "beside");
+    w.give_up(&beside.expect("claimed").lease).await;
+    w.queue(run_id, vec![w.task("c")]).await;
+    assert_eq!(w.claim(10).await, [], "a is not finished");
+    assert_eq!(w.standing(run_id, TaskStatus::InLine).await, ["b", "c"]);
+    let run_id = w
+        .start_with_tasks(vec![w.task("a"), w.parallel_task("beside")])
+        .await;
+    let claimed = w.claim(10).await;
+    let beside = claimed.iter().find(|task| task.activity_id == "beside");
+    w.give_up(&beside.expect("claimed").lease).await;
+    w.queue(run_id, vec![w.task("b")]).await;
     assert_eq!(w.standing(run_id, TaskStatus::InLine).await, ["b"]);
 }
 
@@ -279,6 +302,36 @@ async fn a_head_that_times_out_releases_the_next(w: &World) {
     assert_eq!(w.fire_due().await.tasks_timed_out, 1);
     assert_eq!(w.standing(run_id, TaskStatus::Pending).await, ["b"]);
     claim_next(w, "b").await;
+}
+
+async fn whoever_moves_the_line_is_told(w: &World) {
+    let run_id = w.start_with_tasks(line(w)).await;
+    let beside = vec![w.parallel_task("beside")];
+    w.queue(run_id, beside).await;
+    let claimed = w.claim(10).await;
+    let lease_of = |name: &str| {
+        let task = claimed.iter().find(|task| task.activity_id == name);
+        task.expect("claimed").lease.clone()
+    };
+    let result = durable_core::Payload::null();
+    let completed = TaskOutcome::Completed { result };
+    let told = |line_moved| move |outcome: FinishOutcome| matches!(outcome, FinishOutcome::Recorded { line_moved: told, .. } if told == line_moved);
+    let outcome = w.report(&lease_of("beside"), completed.clone()).await;
+    assert!(told(false)(outcome), "it was not in line");
+    let outcome = w.report(&lease_of("a"), completed.clone()).await;
+    assert!(told(true)(outcome), "b is the next");
+    let lease = claim_next(w, "b").await;
+    let mut turn = w.turn(run_id).await;
+    let end = TaskEnd::Completed;
+    turn.finished_tasks = vec![FinishedTask { lease, end }];
+    turn.tasks = vec![w.task("d")];
+    assert!(w.committed(turn.clone()).await.line_moved, "c is the next");
+    assert!(!w.committed(turn).await.line_moved, "told once");
+    let mut turn = w.turn(run_id).await;
+    turn.cancelled_activities = vec!["c".into()];
+    assert!(w.committed(turn).await.line_moved, "d is the next");
+    let outcome = w.report(&claim_next(w, "d").await, completed).await;
+    assert!(told(false)(outcome), "nobody was behind it");
 }
 
 async fn hand_over_respects_the_line(w: &World) {

@@ -55,7 +55,13 @@ async fn a_result_waits_as_a_fact(w: &World) {
     let started_at = w.instant();
     w.advance(Duration::from_secs(1));
     let outcome = w.report(&task.lease, completed("[ 2 ]")).await;
-    assert_eq!(outcome, FinishOutcome::Recorded { arrival: 1 });
+    assert_eq!(
+        outcome,
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
+    );
     let fact = Fact {
         arrival: 1,
         event: WorkflowEvent::ActivityCompleted {
@@ -103,7 +109,13 @@ async fn a_cancelled_attempt_waits_as_a_fact_without_a_letter(w: &World) {
             },
         )
         .await;
-    assert_eq!(outcome, FinishOutcome::Recorded { arrival: 1 });
+    assert_eq!(
+        outcome,
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
+    );
     let fact = w.waiting(run_id).await.facts.remove(0);
     let activity_id = "a".to_owned();
     assert_eq!(
@@ -144,7 +156,10 @@ async fn results_of_one_run_arrive_in_the_order_reported(w: &World) {
         step_logs: vec![],
     });
     let outcomes = w.store.finish_tasks(results.to_vec(), w.now()).await;
-    let recorded = [1, 2, 3].map(|arrival| FinishOutcome::Recorded { arrival });
+    let recorded = [1, 2, 3].map(|arrival| FinishOutcome::Recorded {
+        arrival,
+        line_moved: false,
+    });
     assert_eq!(outcomes.expect("finish_tasks"), recorded);
     let facts = w.waiting(run_id).await.facts;
     let values: Vec<_> = facts.iter().map(|f| f.event.payload().cloned()).collect();
@@ -168,7 +183,13 @@ async fn retries_wait_one_second_then_two(w: &World) {
     let task = w.claim_one().await;
     assert_eq!(task.lease.attempt, 3);
     let outcome = w.fail(&task.lease).await;
-    assert_eq!(outcome, FinishOutcome::Recorded { arrival: 1 });
+    assert_eq!(
+        outcome,
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
+    );
 }
 
 async fn jitter_and_the_longest_interval_bound_the_delay(w: &World) {
@@ -335,7 +356,13 @@ async fn a_failure_marked_final_is_not_retried(w: &World) {
     w.start_with_tasks(vec![w.task("a")]).await;
     let task = w.claim_one().await;
     let outcome = w.report(&task.lease, failed(boom().non_retryable())).await;
-    assert_eq!(outcome, FinishOutcome::Recorded { arrival: 1 });
+    assert_eq!(
+        outcome,
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
+    );
     let letters = w.letters().await;
     assert_eq!((letters.len(), letters[0].attempts), (1, 1));
 }
@@ -348,7 +375,13 @@ async fn a_failure_of_a_final_type_is_not_retried(w: &World) {
     let declined = Failure::new("CardDeclined", "no money");
     assert!(declined.retryable, "by itself it would be tried again");
     let outcome = w.report(&task.lease, failed(declined.clone())).await;
-    assert_eq!(outcome, FinishOutcome::Recorded { arrival: 1 });
+    assert_eq!(
+        outcome,
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
+    );
     assert_eq!(w.letters().await[0].last_error, declined);
 }
 
@@ -358,7 +391,13 @@ async fn no_attempts_at_all_count_as_one(w: &World) {
     w.start_with_tasks(vec![task]).await;
     let task = w.claim_one().await;
     let outcome = w.fail(&task.lease).await;
-    assert_eq!(outcome, FinishOutcome::Recorded { arrival: 1 });
+    assert_eq!(
+        outcome,
+        FinishOutcome::Recorded {
+            arrival: 1,
+            line_moved: false
+        }
+    );
 }
 
 async fn a_dead_task_and_one_letter_come_together(w: &World) {
@@ -456,9 +495,15 @@ async fn results_of_one_call_are_independent(w: &World) {
     assert_eq!(
         outcomes.expect("finish_tasks"),
         [
-            FinishOutcome::Recorded { arrival: 1 },
+            FinishOutcome::Recorded {
+                arrival: 1,
+                line_moved: false
+            },
             FinishOutcome::LeaseLost,
-            FinishOutcome::Recorded { arrival: 1 },
+            FinishOutcome::Recorded {
+                arrival: 1,
+                line_moved: false
+            },
             FinishOutcome::LeaseLost,
         ]
     );

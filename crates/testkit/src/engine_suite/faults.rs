@@ -1,10 +1,13 @@
 //! Bad input and settings: clear errors, nothing lost.
 
+use std::sync::Arc;
+
 use everruns_durable::Engine;
 use everruns_durable::core::Payload;
 use serde_json::json;
 
-use super::{Arena, Effects, Script, Scripted, Step, claims};
+use super::{Arena, Effects, Script, Scripted, Step, blocked, claims};
+use crate::faults::{FaultRates, FaultyStore};
 
 claims! { "faults":
     a_result_too_large_is_a_failure_the_run_sees,
@@ -12,6 +15,8 @@ claims! { "faults":
     a_run_that_does_not_exist_is_not_found,
     an_idempotency_key_starts_one_run,
     a_payload_too_large_is_refused_at_the_door,
+    an_inbox_that_cannot_be_read_blocks_its_run_and_no_other,
+    a_history_that_cannot_be_read_blocks_its_run_and_no_other,
 }
 
 async fn a_result_too_large_is_a_failure_the_run_sees(arena: &Arena) {
@@ -103,5 +108,47 @@ async fn a_payload_too_large_is_refused_at_the_door(arena: &Arena) {
     assert!(error.is_invalid(), "{error}");
     run.signal("half", &1).await.expect("taken");
     run.result().await.expect("completes");
+    engine.shutdown().await.expect("stops");
+}
+
+async fn an_inbox_that_cannot_be_read_blocks_its_run_and_no_other(arena: &Arena) {
+    one_that_cannot_be_read(arena, "load_turns").await;
+}
+
+async fn a_history_that_cannot_be_read_blocks_its_run_and_no_other(arena: &Arena) {
+    one_that_cannot_be_read(arena, "load_history").await;
+}
+
+/// Ten runs wait for a signal; one of them cannot be read when it comes.
+async fn one_that_cannot_be_read(arena: &Arena, method: &'static str) {
+    let effects = Effects::new();
+    let store = Arc::new(FaultyStore::new(arena.store.clone(), 0, FaultRates::NONE));
+    let builder = arena.on(store.clone()).engine(&effects);
+    // A history is read only where the program is not kept.
+    let engine = builder.always_replay(true).start().await.expect("starts");
+    let client = engine.client();
+    let mut runs = Vec::new();
+    for _ in 0..10 {
+        let script = Script::of([
+            Step::activity("echo", json!(1)),
+            Step::Signal {
+                name: "go".to_owned(),
+            },
+        ]);
+        let run = client.start::<Scripted>(script).await.expect("starts");
+        runs.push(run);
+    }
+    effects.reached("echo 1", runs.len()).await;
+    let spoilt = runs.remove(0);
+    store.spoil(method, spoilt.id());
+    spoilt.signal("go", &1).await.expect("taken");
+    for run in &runs {
+        run.signal("go", &2).await.expect("taken");
+    }
+    for run in &runs {
+        assert_eq!(run.result().await.expect("completes"), json!([1, 2]));
+    }
+    let reason = blocked(&engine, &spoilt).await.reason;
+    assert!(reason.contains("spoilt on purpose"), "{reason}");
     engine.shutdown().await.expect("stops");
 }

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everruns_durable::Engine;
+use everruns_durable::client::RunHandle;
 use everruns_durable::engine::EngineBuilder;
 use everruns_durable::persistence::WorkflowEventStore;
+use everruns_durable::persistence::model::Blocked;
 
 mod activities;
 mod cancelling;
 mod children;
 mod chores;
+mod dynamic;
 mod faults;
 mod finding;
 mod functions;
@@ -24,11 +27,13 @@ mod recovering;
 mod reliability;
 mod schedules;
 mod scripted;
+mod sharp;
 mod signals;
 mod stopping;
 mod timers;
 mod turns;
 mod updates;
+mod wake_ups;
 
 pub use scripted::{Effects, Script, Scripted, Step, scripted_activities};
 
@@ -55,6 +60,49 @@ impl Arena {
                 settings.shutdown_grace = Duration::from_secs(10);
             });
         scripted_activities(builder, effects)
+    }
+}
+
+impl Arena {
+    /// The same arena on a store that wraps this one.
+    #[must_use]
+    pub fn on(&self, store: Arc<dyn WorkflowEventStore>) -> Self {
+        Self {
+            store,
+            always_replay: self.always_replay,
+        }
+    }
+
+    /// Such an engine that never looks for work by itself: what nobody rings for is not done.
+    pub fn blind_engine(&self, effects: &Effects) -> EngineBuilder {
+        let never = Duration::from_secs(60 * 60);
+        self.engine(effects).configure(|settings| {
+            settings.chores.fallback_poll = never;
+            settings.worker.lease = never;
+            settings.turns.owner_lease = never;
+        })
+    }
+}
+
+/// How long a claim about wake-ups waits for what must come by itself; only a failure takes as long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for what must come without anybody looking for it.
+pub(crate) async fn comes<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what}: nobody rang"),
+    }
+}
+
+/// Waits until a run is blocked. Another run's whole life passes between two looks: no sleep is needed.
+pub(crate) async fn blocked(engine: &Engine, run: &RunHandle<Scripted>) -> Blocked {
+    loop {
+        let other = engine.run::<Scripted>(Script::default());
+        other.await.expect("completes");
+        if let Some(blocked) = run.get().await.expect("there").blocked {
+            return blocked;
+        }
     }
 }
 
@@ -93,6 +141,7 @@ pub fn all() -> Vec<Claim> {
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,
+        dynamic::CLAIMS,
         faults::CLAIMS,
         functions::CLAIMS,
         finding::CLAIMS,
@@ -101,11 +150,13 @@ pub fn all() -> Vec<Claim> {
         recovering::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
+        sharp::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
         updates::CLAIMS,
+        wake_ups::CLAIMS,
     ]
     .concat()
 }

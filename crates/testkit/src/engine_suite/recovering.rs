@@ -1,13 +1,13 @@
 //! Recovering runs: retry, reset, histories as files.
 
-use everruns_durable::client::{History, RunHandle};
-use everruns_durable::core::{
-    ActivityError, ReplayMode, TraitProgram, WorkflowEvent, effective_history, replay,
-};
+use std::time::Duration;
+
+use everruns_durable::client::History;
+use everruns_durable::core::{ReplayMode, TraitProgram, WorkflowEvent, effective_history, replay};
 use everruns_durable::persistence::model::{
     DeadLetterState, DlqFilter, Page, RunFilter, WorkflowStatus,
 };
-use everruns_durable::{Client, Engine};
+use everruns_durable::prelude::*;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -17,6 +17,7 @@ claims! { "recovering":
     a_retry_tries_the_failed_step_again_and_no_other,
     steps_that_failed_together_are_tried_again_together,
     a_child_that_failed_is_started_anew,
+    a_function_is_taken_back_to_before_its_failed_step,
     a_run_that_was_terminated_goes_on_with_its_signals,
     a_retry_of_what_has_not_failed_is_refused,
     a_reset_takes_a_running_run_back_and_refuses_late_results,
@@ -125,6 +126,59 @@ async fn steps_that_failed_together_are_tried_again_together(arena: &Arena) {
     });
     assert_eq!(failed.count(), 1, "what failed before them stays as it is");
     engine.shutdown().await.expect("stops");
+}
+
+/// Works once the gate is open.
+struct Mended(Effects);
+
+#[async_trait]
+impl Activity for Mended {
+    const TYPE: &'static str = "mended_local";
+    type Input = String;
+    type Output = String;
+
+    async fn execute(&self, _ctx: &ActivityContext, text: String) -> ActivityResult<String> {
+        self.0.note(text.clone());
+        if self.0.is_gate_open() || text == "before" {
+            return Ok(text);
+        }
+        Err(ActivityError::new("Broken", "not mended yet").non_retryable())
+    }
+}
+
+#[workflow]
+async fn delivery(ctx: WorkflowContext, local: bool) -> WorkflowResult<String> {
+    let number = ctx.side_effect(|| 7)?;
+    let before = ctx.activity::<Mended>("before".to_owned()).await?;
+    ctx.sleep(Duration::from_millis(1)).await?;
+    let after = if local {
+        ctx.local_activity::<Mended>("after".to_owned()).await?
+    } else {
+        ctx.activity::<Mended>("after".to_owned()).await?
+    };
+    Ok(format!("{number} {before} {after}"))
+}
+
+async fn a_function_is_taken_back_to_before_its_failed_step(arena: &Arena) {
+    for local in [false, true] {
+        let effects = Effects::new();
+        let engine = arena
+            .engine(&effects)
+            .workflow::<delivery>()
+            .activity(Mended(effects.clone()))
+            .start()
+            .await
+            .expect("starts");
+        let client = engine.client();
+        let run = client.start::<delivery>(local).await.expect("starts");
+        run.result().await.expect_err("fails");
+        effects.open_gate();
+        client.retry(run.id()).await.expect("goes back");
+        let result = run.result().await.expect("completes");
+        assert_eq!(result, "7 before after");
+        assert_eq!((effects.count("before"), effects.count("after")), (1, 2));
+        engine.shutdown().await.expect("stops");
+    }
 }
 
 async fn a_child_that_failed_is_started_anew(arena: &Arena) {

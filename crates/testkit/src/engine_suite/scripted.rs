@@ -58,6 +58,20 @@ pub enum Step {
         /// How many; the input is the number.
         count: usize,
     },
+    /// Asks for these activities at once, in the run's line, and waits for all.
+    LineOf {
+        /// Which; the input is the place, from 0.
+        names: Vec<String>,
+    },
+    /// Asks for two activities in the run's line, gives the first up at a signal, and waits for the second.
+    GiveUpHead {
+        /// The first.
+        head: String,
+        /// The second; its input is 1.
+        behind: String,
+        /// When.
+        signal: String,
+    },
     /// Sleeps.
     Timer {
         /// For how long.
@@ -82,6 +96,11 @@ pub enum Step {
     },
     /// Panics.
     Panic,
+    /// Panics.
+    PanicWith {
+        /// With this message.
+        message: String,
+    },
     /// Fails the run.
     Fail {
         /// With this message.
@@ -190,6 +209,17 @@ impl Scripted {
             }
             Step::Parallel { name, count } => self.many(&name, count, false),
             Step::Line { name, count } => self.many(&name, count, true),
+            Step::LineOf { names } => self.line_of(&names),
+            Step::GiveUpHead {
+                head,
+                behind,
+                signal,
+            } => {
+                let actions = self.line_of(&[head, behind]);
+                self.waits.remove(0);
+                self.waits.push(format!("signal {signal}"));
+                actions
+            }
             Step::Timer { millis } => vec![WorkflowAction::StartTimer {
                 timer_id: self.wait_for(0),
                 duration: Duration::from_millis(millis),
@@ -215,6 +245,7 @@ impl Scripted {
                 actions
             }
             Step::Panic => panic!("as the script says"),
+            Step::PanicWith { message } => std::panic::panic_any(message),
             Step::Fail { message } => vec![WorkflowAction::FailWorkflow {
                 error: WorkflowError::new("Scripted", message),
             }],
@@ -237,6 +268,20 @@ impl Scripted {
         };
         (0..count)
             .map(|n| schedule(self.wait_for(n), name, &json!(n), options.clone()))
+            .collect()
+    }
+
+    fn line_of(&mut self, names: &[String]) -> Vec<WorkflowAction> {
+        let in_line = (0..).zip(names);
+        in_line
+            .map(|(n, name)| {
+                schedule(
+                    self.wait_for(n),
+                    name,
+                    &json!(n),
+                    ActivityOptions::default(),
+                )
+            })
             .collect()
     }
 
@@ -341,7 +386,9 @@ impl Workflow for Scripted {
             self.early.push((signal.signal_type.clone(), payload));
             return vec![];
         }
-        if let Some(Step::StartThenCancel { .. }) = self.steps().get(self.at) {
+        if let Some(Step::StartThenCancel { .. } | Step::GiveUpHead { .. }) =
+            self.steps().get(self.at)
+        {
             let activity_id = self.id(0);
             let mut actions = vec![WorkflowAction::CancelActivity { activity_id }];
             actions.extend(self.came(&waited, payload));

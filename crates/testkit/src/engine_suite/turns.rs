@@ -3,13 +3,14 @@
 use everruns_durable::persistence::model::{RunFilter, WorkflowStatus};
 use serde_json::json;
 
-use super::{Arena, Effects, Script, Scripted, Step, claims};
+use super::{Arena, Effects, Script, Scripted, Step, blocked, claims};
 
 claims! { "turns":
     a_run_without_steps_completes_at_once,
     steps_are_taken_in_order_and_results_come_back,
     a_failing_run_tells_its_error,
     a_panic_blocks_the_run_and_nothing_else,
+    a_run_is_blocked_whatever_its_panic_says,
     another_build_goes_on_with_a_blocked_run,
     many_runs_side_by_side_all_complete,
     a_run_goes_on_as_new_with_an_empty_history,
@@ -52,21 +53,22 @@ async fn a_panic_blocks_the_run_and_nothing_else(arena: &Arena) {
     let engine = arena.engine(&Effects::new()).start().await.expect("starts");
     let client = engine.client();
     let panics = Script::of([Step::activity("echo", json!(1)), Step::Panic]);
-    let blocked = client.start::<Scripted>(panics).await.expect("starts");
-    let run = loop {
-        // Another run's whole life passes between two looks: no sleep is needed.
-        engine
-            .run::<Scripted>(Script::of([Step::activity("echo", json!(2))]))
-            .await
-            .expect("completes");
-        let run = blocked.get().await.expect("there");
-        if run.blocked.is_some() {
-            break run;
-        }
-    };
+    let panicked = client.start::<Scripted>(panics).await.expect("starts");
+    let reason = blocked(&engine, &panicked).await.reason;
+    let run = panicked.get().await.expect("there");
     assert!(!run.status.is_terminal(), "{:?}", run.status);
-    let reason = run.blocked.expect("blocked").reason;
     assert!(reason.contains("as the script says"), "{reason}");
+    engine.shutdown().await.expect("stops");
+}
+
+async fn a_run_is_blocked_whatever_its_panic_says(arena: &Arena) {
+    let engine = arena.engine(&Effects::new()).start().await.expect("starts");
+    let client = engine.client();
+    let message = format!("\0{}", "é".repeat(64 * 1024));
+    let script = Script::of([Step::PanicWith { message }]);
+    let run = client.start::<Scripted>(script).await.expect("starts");
+    let blocked = blocked(&engine, &run).await;
+    assert!(blocked.reason.contains("ééé"), "{}", blocked.reason);
     engine.shutdown().await.expect("stops");
 }
 

@@ -1,6 +1,7 @@
 //! Faults: a store that delays, fails and repeats by a seeded plan, and a workload that has to come through it.
 
 mod driver;
+mod obstacles;
 mod program;
 mod store;
 mod verdict;

@@ -13,8 +13,8 @@ use everruns_durable::persistence::model::{
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus,
+    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
+    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -22,6 +22,7 @@ use everruns_durable::persistence::{
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use super::obstacles::Obstacles;
 use super::step_aside;
 use crate::differential::Random;
 
@@ -83,7 +84,8 @@ pub struct FaultCounts {
 /// Any store, made unreliable by a seeded plan. Dumps, `shards` and the bell are left alone: they are the test's own eyes.
 pub struct FaultyStore {
     inner: Arc<dyn WorkflowEventStore>,
-    rates: FaultRates,
+    rates: Mutex<FaultRates>,
+    obstacles: Obstacles,
     /// Only calls of this method are touched.
     only: Option<&'static str>,
     plan: Mutex<Random>,
@@ -106,7 +108,8 @@ impl FaultyStore {
     pub fn new(inner: Arc<dyn WorkflowEventStore>, seed: u64, rates: FaultRates) -> Self {
         Self {
             inner,
-            rates,
+            rates: Mutex::new(rates),
+            obstacles: Obstacles::default(),
             only: None,
             plan: Mutex::new(Random::new(seed)),
             counts: Mutex::new(BTreeMap::new()),
@@ -118,6 +121,31 @@ impl FaultyStore {
     pub fn only(mut self, method: &'static str) -> Self {
         self.only = Some(method);
         self
+    }
+
+    /// From now on faults are this frequent.
+    pub fn set_rates(&self, rates: FaultRates) {
+        *self.rates.lock() = rates;
+    }
+
+    /// Holds the calls of a method until [`FaultyStore::let_go`].
+    pub fn hold(&self, method: &'static str) {
+        self.obstacles.hold(method);
+    }
+
+    /// Ends when a call is held.
+    pub async fn holds_one(&self) {
+        self.obstacles.arrived().await;
+    }
+
+    /// Lets held calls go on, and holds no more.
+    pub fn let_go(&self) {
+        self.obstacles.let_go();
+    }
+
+    /// Calls of a method that name this run fail from now on, as if what is stored could not be read.
+    pub fn spoil(&self, method: &'static str, run_id: Uuid) {
+        self.obstacles.spoil(method, run_id);
     }
 
     /// What happened so far, by method.
@@ -139,7 +167,7 @@ impl FaultyStore {
         let mut plan = self.plan.lock();
         let rates = match self.only {
             Some(only) if only != method => FaultRates::NONE,
-            _ => self.rates,
+            _ => *self.rates.lock(),
         };
         let delays = if plan.percent(rates.delayed) {
             1 + plan.below(3)
@@ -182,6 +210,13 @@ fn lost(method: &'static str) -> StoreError {
     }
 }
 
+fn unreadable(method: &'static str) -> StoreError {
+    StoreError::Corrupt {
+        message: format!("{method}: spoilt on purpose"),
+        source: None,
+    }
+}
+
 macro_rules! unreliable {
     ($trait:ident { $($(#[$note:meta])* fn $method:ident($($arg:ident: $ty:ty),*) -> $out:ty;)+ } $($rest:tt)*) => {
         #[allow(clippy::clone_on_copy, reason = "one rule for every method")]
@@ -190,6 +225,10 @@ macro_rules! unreliable {
             $(
                 async fn $method(&self, $($arg: $ty),*) -> StoreResult<$out> {
                     let method = stringify!($method);
+                    self.obstacles.pass(method).await;
+                    if self.obstacles.is_spoilt(method, || format!("{:?}", ($(&$arg,)*))) {
+                        return Err(unreadable(method));
+                    }
                     match self.fate(method).await {
                         Fate::Works => self.inner.$method($($arg),*).await,
                         Fate::FailsBefore => Err(lost(method)),
@@ -219,6 +258,7 @@ unreliable! { WorkerPort {
     fn block_runs(blocks: Vec<BlockRun>, now: Option<Timestamp>) -> Vec<bool>;
     fn renew_runs(worker_id: &str, run_ids: &[Uuid], lease: Duration, now: Option<Timestamp>) -> Vec<bool>;
     fn release_runs(worker_id: &str, run_ids: &[Uuid]) -> ();
+    fn waiting_types() -> WaitingTypes;
     fn claim_tasks(claim: ClaimTasks) -> Vec<ClaimedTask>;
     fn finish_tasks(results: Vec<TaskResult>, now: Option<Timestamp>) -> Vec<FinishOutcome>;
     fn extend_leases(extensions: Vec<LeaseExtension>, now: Option<Timestamp>) -> Vec<LeaseState>;

@@ -8,7 +8,7 @@ use everruns_durable::persistence::model::{
     FinishOutcome, Fired, Glance, History, LeaseState, OutboxRecord, ReapedTask, Rejection,
     Relayed, RollupRecord, RunRecord, ScheduleOutcome, ScheduleRecord, SendOutcome, StartOutcome,
     StepLogRecord, StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome, UpdateRecord,
-    WorkerInfo, WorkerStatus,
+    WaitingTypes, WorkerInfo, WorkerStatus,
 };
 
 use super::argument::list;
@@ -32,7 +32,7 @@ macro_rules! plain {
 }
 
 plain! {
-    (), bool, u64, Timestamp, Glance, Vec<String>, Payload, Option<Payload>, Attributes, Option<BreakerRecord>,
+    (), bool, u64, Timestamp, Glance, WaitingTypes, Vec<String>, Payload, Option<Payload>, Attributes, Option<BreakerRecord>,
     Vec<BreakerRecord>, Vec<DeadLetter>, DecisionOutcome, Fired, Vec<OutboxRecord>, Relayed,
     Vec<RollupRecord>, Vec<RunRecord>, Vec<ScheduleOutcome>, Option<ScheduleRecord>,
     Vec<ScheduleRecord>, Vec<StartOutcome>, Vec<StepLogRecord>, StoreCounts, Vec<TaskRecord>,

@@ -14,7 +14,7 @@ use everruns_durable::persistence::model::{
     ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
     TaskResult, TaskStatus, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -245,6 +245,7 @@ unreliable! { WorkerPort {
     fn block_runs(blocks: Vec<BlockRun>, now: Option<Timestamp>) -> Vec<bool>;
     fn renew_runs(worker_id: &str, run_ids: &[Uuid], lease: Duration, now: Option<Timestamp>) -> Vec<bool>;
     fn release_runs(worker_id: &str, run_ids: &[Uuid]) -> ();
+    fn waiting_types() -> WaitingTypes;
     fn claim_tasks(claim: ClaimTasks) -> Vec<ClaimedTask>;
     fn finish_tasks(results: Vec<TaskResult>, now: Option<Timestamp>) -> Vec<FinishOutcome>;
     fn extend_leases(extensions: Vec<LeaseExtension>, now: Option<Timestamp>) -> Vec<LeaseState>;

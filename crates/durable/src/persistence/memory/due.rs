@@ -11,6 +11,7 @@ use super::state::State;
 use super::task::FinalEnd;
 use crate::persistence::model::after;
 use crate::persistence::model::{FinishOutcome, FireDue, Fired, TaskRecord, TaskStatus};
+use crate::persistence::{Bug, planted};
 
 /// Which of a task's clocks ran out.
 enum Ran {
@@ -38,7 +39,10 @@ impl State {
                 fired.runs_timed_out += 1;
             }
             for (_, run_id, timer_id) in timers {
-                if self.take_timer(run_id, &timer_id).is_some() {
+                if let Some(timer) = self.take_timer(run_id, &timer_id) {
+                    if planted(Bug::TimerFiresTwice) {
+                        self.put_timer(timer);
+                    }
                     self.deliver(run_id, WorkflowEvent::TimerFired { timer_id }, now);
                     fired.timers += 1;
                     ready.insert(run_id);

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::state::{RunState, State};
 use crate::persistence::model::after;
 use crate::persistence::model::{
-    BlockRun, Blocked, ClaimTurns, ClaimedTurn, History, HostedType, Owner, RunRecord,
+    BlockRun, Blocked, ClaimTurns, ClaimedTurn, History, HostedType, Owner, RunRecord, WaitingTypes,
 };
 
 impl State {
@@ -37,6 +37,23 @@ impl State {
             }
         }
         claimed
+    }
+
+    pub(super) fn waiting_types(&self) -> WaitingTypes {
+        let mut waiting = WaitingTypes::default();
+        for shard in self.shard_indexes() {
+            let ready = shard.ready.iter().map(|(_, run_id)| self.at(*run_id).run());
+            waiting.runs.extend(ready.map(|run| HostedType {
+                workflow_type: run.workflow_type.clone(),
+                version: run.version.clone(),
+            }));
+            let tasks = shard
+                .claimable
+                .iter()
+                .filter(|(_, tasks)| !tasks.is_empty());
+            waiting.tasks.extend(tasks.map(|(name, _)| name.clone()));
+        }
+        waiting
     }
 
     pub(super) fn load_history(&self, run_id: Uuid, after: i64) -> Option<History> {

@@ -11,7 +11,7 @@ use super::state::{RunState, State};
 use crate::persistence::limits::check_batch;
 use crate::persistence::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
-    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome,
+    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome, WaitingTypes,
 };
 use crate::persistence::{StoreResult, WorkerPort, check};
 
@@ -78,6 +78,10 @@ impl WorkerPort for MemoryStore {
             }
         });
         Ok(())
+    }
+
+    async fn waiting_types(&self) -> StoreResult<WaitingTypes> {
+        Ok(self.write(|state| state.waiting_types()))
     }
 
     async fn claim_tasks(&self, claim: ClaimTasks) -> StoreResult<Vec<ClaimedTask>> {

@@ -42,14 +42,14 @@ impl State {
         }
     }
 
-    /// The line moves up: its first task may be claimed, now or when its time has come.
-    pub(super) fn release_line(&mut self, run_id: Uuid, now: Timestamp) {
+    /// The line moves up: its first task may be claimed, now or when its time has come. Answers whether one was in line.
+    pub(super) fn release_line(&mut self, run_id: Uuid, now: Timestamp) -> bool {
         let head = self.at(run_id).line_head();
         let Some(task_id) = head
             .filter(|task| task.status == TaskStatus::InLine)
             .map(|task| task.id)
         else {
-            return;
+            return false;
         };
         self.edit_task(run_id, task_id, |task| {
             if task.visible_at > now {
@@ -59,6 +59,7 @@ impl State {
                 task.visible_at = now;
             }
         });
+        true
     }
 
     pub(super) fn claim_tasks(&mut self, claim: &ClaimTasks, now: Timestamp) -> Vec<ClaimedTask> {

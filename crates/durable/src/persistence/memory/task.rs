@@ -106,7 +106,10 @@ impl State {
             }
         }
         match self.end_task(run_id, task_id, end, now) {
-            Some(arrival) => FinishOutcome::Recorded { arrival },
+            Some((arrival, line_moved)) => FinishOutcome::Recorded {
+                arrival,
+                line_moved,
+            },
             None => FinishOutcome::Parked,
         }
     }
@@ -130,14 +133,14 @@ impl State {
         FinishOutcome::Retrying { visible_at }
     }
 
-    /// A task's final end outside a turn; answers the arrival of its fact, none when it is parked.
+    /// A task's final end outside a turn; answers the arrival of its fact and whether the line moved up, none when it is parked.
     pub(super) fn end_task(
         &mut self,
         run_id: Uuid,
         task_id: Uuid,
         end: FinalEnd,
         now: Timestamp,
-    ) -> Option<i64> {
+    ) -> Option<(i64, bool)> {
         let task = self
             .take_task(run_id, task_id)
             .expect("the caller found it");
@@ -150,10 +153,23 @@ impl State {
                 return None;
             }
         }
-        self.release_line(run_id, now);
+        let line_moved = self.release_line(run_id, now);
+        if end.failure().is_some() && planted(Bug::LineReleasedByFailure) {
+            self.release_next(run_id);
+        }
         let last_attempt = last_attempt(&task);
         let event = end.event(task.activity_id);
-        Some(self.deliver_end(run_id, event, task.attempts, last_attempt, now))
+        let arrival = self.deliver_end(run_id, event, task.attempts, last_attempt, now);
+        Some((arrival, line_moved))
+    }
+
+    /// Planted: the first that is in line may be claimed, whatever is ahead of it.
+    fn release_next(&mut self, run_id: Uuid) {
+        let tasks = self.at(run_id).tasks().values();
+        let in_line = tasks.filter(|task| task.status == TaskStatus::InLine);
+        if let Some(next) = in_line.min_by_key(|task| task.line).map(|task| task.id) {
+            self.edit_task(run_id, next, |task| task.status = TaskStatus::Pending);
+        }
     }
 
     /// The task keeps its place in the line until its dead letter is decided.

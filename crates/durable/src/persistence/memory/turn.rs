@@ -40,6 +40,13 @@ impl End {
     }
 }
 
+/// What a turn's commit did besides.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) messages: bool,
+    pub(super) line_moved: bool,
+}
+
 impl State {
     pub(super) fn commit_turn(&mut self, turn: TurnCommit, now: Timestamp) -> TurnOutcome {
         let Some(run) = self.find(turn.run_id) else {
@@ -48,12 +55,12 @@ impl State {
         let (run_id, turn_id) = (turn.run_id, turn.turn_id);
         let task_ids: Vec<Uuid> = turn.tasks.iter().map(|task| task.task_id).collect();
         let repeated = run.run().last_turn == Some(turn_id);
-        let mut has_messages = false;
+        let mut written = Written::default();
         if !repeated {
             if let Err(why) = accept(run, &turn, now) {
                 return TurnOutcome::Rejected(why);
             }
-            has_messages = self.write_turn(turn, Some(turn_id), now);
+            written = self.write_turn(turn, Some(turn_id), now);
         }
         let run = self.at(run_id);
         let tasks = task_ids.iter().filter_map(|id| run.tasks().get(id));
@@ -61,18 +68,19 @@ impl State {
             sequence: run.run().sequence,
             arrivals: run.run().arrivals,
             tasks: tasks.map(|task| placed(task, turn_id)).collect(),
-            has_messages,
+            has_messages: written.messages,
+            line_moved: written.line_moved,
             repeated,
         })
     }
 
-    /// Writes an accepted turn; answers whether it left messages. `last_turn` is what the run will remember.
+    /// Writes an accepted turn. `last_turn` is what the run will remember.
     pub(super) fn write_turn(
         &mut self,
         mut turn: TurnCommit,
         last_turn: Option<Uuid>,
         now: Timestamp,
-    ) -> bool {
+    ) -> Written {
         let run_id = turn.run_id;
         for finished in take(&mut turn.finished_tasks) {
             self.finish_in_turn(finished, now);
@@ -89,9 +97,9 @@ impl State {
         let epoch = self.epoch_after(&turn);
         self.set_timers(run_id, take(&mut turn.timers), epoch, now);
         self.queue_tasks(&mut turn, sequence, epoch, now);
-        self.release_line(run_id, now);
+        let line_moved = self.release_line(run_id, now);
         let end = End::of(&turn.next);
-        let has_messages = self.write_messages(&mut turn, sequence, end.as_ref());
+        let messages = self.write_messages(&mut turn, sequence, end.as_ref());
         self.answer_updates(run_id, take(&mut turn.updates), end.is_some(), now);
         self.set_attributes(run_id, take(&mut turn.attributes));
         self.add_outbox(run_id, take(&mut turn.outbox), now);
@@ -107,7 +115,10 @@ impl State {
                 self.end_run(run_id, end.expect("these three are the ends"), now);
             }
         }
-        has_messages
+        Written {
+            messages,
+            line_moved,
+        }
     }
 
     /// Tasks of cancelled activities, fired and cancelled timers leave.

@@ -279,6 +279,8 @@ pub enum FinishOutcome {
     Recorded {
         /// Number of its arrival.
         arrival: i64,
+        /// Whether the run's line moved up: another task may be claimed, at once or when its time has come.
+        line_moved: bool,
     },
     /// The activity will be tried again.
     Retrying {

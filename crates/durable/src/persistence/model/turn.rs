@@ -1,6 +1,6 @@
 //! Turns: what one decision of a workflow writes, all or nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use durable_core::{AttributeValue, Failure, Payload, Timestamp, WorkflowEvent};
@@ -285,6 +285,9 @@ pub struct Committed {
     pub tasks: Vec<PlacedTask>,
     /// Whether messages to other runs were written: [`super::super::WorkflowEventStore::relay_messages`] delivers them.
     pub has_messages: bool,
+    /// Whether the run's line moved up: a task that an earlier turn queued may be claimed, at once or when its time has come.
+    /// Not told by a repeated commit.
+    pub line_moved: bool,
     /// True when an earlier call had written it.
     pub repeated: bool,
 }
@@ -412,6 +415,15 @@ pub struct HostedType {
     pub workflow_type: String,
     /// The version; empty when the type has none.
     pub version: String,
+}
+
+/// Types of what waits to be claimed, whoever may claim it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WaitingTypes {
+    /// Of runs with a turn due.
+    pub runs: BTreeSet<HostedType>,
+    /// Of tasks that may be claimed.
+    pub tasks: BTreeSet<String>,
 }
 
 /// A run with the facts that wait for it.

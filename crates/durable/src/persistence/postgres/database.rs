@@ -9,7 +9,8 @@ use super::Postgres;
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
     RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
+    TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    cut,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::{Bell, Shards, StoreResult, Transactions};
@@ -73,6 +74,10 @@ impl Database for Postgres {
 
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
         self.read_glance(now).await
+    }
+
+    async fn waiting_types(&self) -> StoreResult<WaitingTypes> {
+        self.read_waiting_types().await
     }
 
     async fn counts(&self) -> StoreResult<StoreCounts> {

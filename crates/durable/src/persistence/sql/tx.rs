@@ -11,7 +11,7 @@ use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, DeadLetter,
     DlqFilter, Dump, Glance, History, MessageRecord, OutboxRecord, Page, RollupRecord, RunFilter,
     RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{Bell, Shards, StoreResult, Transactions};
 
@@ -211,6 +211,8 @@ pub trait Database: Send + Sync + 'static {
     ) -> impl Future<Output = StoreResult<Vec<StepLogRecord>>> + Send;
     /// Contract.
     fn glance(&self, now: Option<Timestamp>) -> impl Future<Output = StoreResult<Glance>> + Send;
+    /// Contract.
+    fn waiting_types(&self) -> impl Future<Output = StoreResult<WaitingTypes>> + Send;
     /// Contract.
     fn counts(&self) -> impl Future<Output = StoreResult<StoreCounts>> + Send;
     /// Contract.

@@ -17,7 +17,7 @@ use super::tx::SqliteTx;
 use crate::persistence::model::{
     Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
     RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::{Shards, StoreResult};
@@ -125,6 +125,10 @@ impl Database for Sqlite {
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
         let at = self.inner.clock.resolve(now);
         self.read(move |db| counts::glance(db, at)).await
+    }
+
+    async fn waiting_types(&self) -> StoreResult<WaitingTypes> {
+        self.read(counts::waiting_types).await
     }
 
     async fn counts(&self) -> StoreResult<StoreCounts> {

@@ -32,6 +32,7 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
         desk: Arc::new(Desk::default()),
         gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
         once: Arc::new(StoreLedger(store)),
+        transactions: None,
         runtime,
     })
 }

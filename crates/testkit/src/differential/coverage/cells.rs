@@ -22,6 +22,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
             "committed, continued as new",
             "committed, reset",
             "committed, with messages",
+            "committed, the line moved",
             "repeated",
             "placed, leased",
             "placed, claimable",
@@ -47,7 +48,14 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ("claim_tasks", &["rows", "no rows", "refused"]),
     (
         "finish_tasks",
-        &["recorded", "retrying", "parked", "lease lost", "refused"],
+        &[
+            "recorded",
+            "recorded, the line moved",
+            "retrying",
+            "parked",
+            "lease lost",
+            "refused",
+        ],
     ),
     ("extend_leases", &["extended", "lost", "refused"]),
     (

@@ -117,6 +117,9 @@ fn turn(turn: &TurnCommit, outcome: &TurnOutcome) -> Vec<&'static str> {
             if committed.has_messages {
                 seen.push("committed, with messages");
             }
+            if committed.line_moved {
+                seen.push("committed, the line moved");
+            }
             seen.extend(committed.tasks.iter().map(|task| match task.place {
                 TaskPlace::Leased { .. } => "placed, leased",
                 TaskPlace::Claimable => "placed, claimable",
@@ -148,6 +151,9 @@ fn rejection(why: &Rejection) -> &'static str {
 
 const fn finish(outcome: &FinishOutcome) -> &'static str {
     match outcome {
+        FinishOutcome::Recorded {
+            line_moved: true, ..
+        } => "recorded, the line moved",
         FinishOutcome::Recorded { .. } => "recorded",
         FinishOutcome::Retrying { .. } => "retrying",
         FinishOutcome::Parked => "parked",

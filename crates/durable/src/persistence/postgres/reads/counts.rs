@@ -4,7 +4,9 @@ use durable_core::Timestamp;
 use tokio_postgres::Row;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{Glance, RollupRecord, StoreCounts, TaskStatus, WorkflowStatus};
+use crate::persistence::model::{
+    Glance, HostedType, RollupRecord, StoreCounts, TaskStatus, WaitingTypes, WorkflowStatus,
+};
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, at, maybe_at, value};
 use crate::persistence::postgres::reader::read_all;
@@ -37,6 +39,36 @@ impl Postgres {
             glance = of_shard.into_iter().fold(glance, Glance::and);
         }
         Ok(glance)
+    }
+
+    pub(in crate::persistence::postgres) async fn read_waiting_types(
+        &self,
+    ) -> StoreResult<WaitingTypes> {
+        let shards: Vec<i32> = self.shards.from(0).collect();
+        let of_runs = shards
+            .iter()
+            .map(|shard| Call::new(&due::READY_TYPES, vec![value(*shard)]));
+        let of_tasks = shards
+            .iter()
+            .map(|shard| Call::new(&due::PENDING_TYPES, vec![value(*shard)]));
+        let calls: Vec<Call<'_>> = of_runs.chain(of_tasks).collect();
+        let answers = self.read(Concern::Registry, &calls).await?;
+        let (runs, tasks) = answers.split_at(shards.len());
+        let mut waiting = WaitingTypes::default();
+        for rows in runs {
+            waiting.runs.extend(read_all(rows, |row| {
+                Ok(HostedType {
+                    workflow_type: row.next()?,
+                    version: row.next()?,
+                })
+            })?);
+        }
+        for rows in tasks {
+            waiting
+                .tasks
+                .extend(read_all(rows, |row| row.next::<String>())?);
+        }
+        Ok(waiting)
     }
 
     pub(in crate::persistence::postgres) async fn read_counts(&self) -> StoreResult<StoreCounts> {

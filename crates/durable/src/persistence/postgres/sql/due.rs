@@ -57,6 +57,46 @@ statements! {
                 ORDER BY next_fire_at LIMIT 1),
                COALESCE($2, clock_timestamp())";
 
+    /// Types of runs with a turn due: from each to the next by index `ready`, however many runs wait.
+    READY_TYPES [INT4] = "
+        WITH RECURSIVE waiting AS (
+            (SELECT workflow_type, version
+             FROM {s}.durable_workflow_instances
+             WHERE partition_key = $1 AND ready_at IS NOT NULL
+             ORDER BY workflow_type, version
+             LIMIT 1)
+            UNION ALL
+            SELECT following.workflow_type, following.version
+            FROM waiting
+            CROSS JOIN LATERAL (
+                SELECT r.workflow_type, r.version
+                FROM {s}.durable_workflow_instances AS r
+                WHERE r.partition_key = $1 AND r.ready_at IS NOT NULL
+                  AND (r.workflow_type, r.version) > (waiting.workflow_type, waiting.version)
+                ORDER BY r.workflow_type, r.version
+                LIMIT 1) AS following)
+        SELECT workflow_type, version FROM waiting";
+
+    /// Types of tasks that may be claimed: from each to the next by index `pending`, however many tasks wait.
+    PENDING_TYPES [INT4] = "
+        WITH RECURSIVE waiting AS (
+            (SELECT activity_type
+             FROM {s}.durable_task_queue
+             WHERE partition_key = $1 AND status = 'pending'
+             ORDER BY activity_type
+             LIMIT 1)
+            UNION ALL
+            SELECT following.activity_type
+            FROM waiting
+            CROSS JOIN LATERAL (
+                SELECT q.activity_type
+                FROM {s}.durable_task_queue AS q
+                WHERE q.partition_key = $1 AND q.status = 'pending'
+                  AND q.activity_type > waiting.activity_type
+                ORDER BY q.activity_type
+                LIMIT 1) AS following)
+        SELECT activity_type FROM waiting";
+
     /// The next instant at which something of a shard is due, leases apart. Each by the first entry of its index. Of a task that is
     /// not leased, `due_at` is the timeout; below the first of these there are only leased ones, so that the smallest
     /// timeout of all is found by reading no more than those.

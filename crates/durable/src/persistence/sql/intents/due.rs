@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use durable_core::{Failure, TimeoutType, Timestamp, WorkflowEvent, error_types};
 use uuid::Uuid;
 
-use crate::persistence::StoreResult;
 use crate::persistence::model::{FinishOutcome, Fired, TaskRecord, TaskStatus, after};
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::tasks::Finality;
 use crate::persistence::sql::rules::work::Work;
 use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::{Bug, StoreResult, planted};
 
 /// Handles what is due in one shard. `next_due` is left to [`NextDue`].
 #[derive(Debug)]
@@ -137,7 +137,9 @@ impl Work {
         if timer.fire_at > self.now || !open {
             return false;
         }
-        self.changes.delete_timers.push(key.clone());
+        if !planted(Bug::TimerFiresTwice) {
+            self.changes.delete_timers.push(key.clone());
+        }
         self.deliver(
             key.0,
             WorkflowEvent::TimerFired {

@@ -90,8 +90,6 @@ impl Work {
         event: WorkflowEvent,
     ) -> FinishOutcome {
         self.count_activity(task, outcome);
-        FinishOutcome::Recorded {
-            arrival: self.end_activity(task, event),
-        }
+        self.end_activity(task, event)
     }
 }

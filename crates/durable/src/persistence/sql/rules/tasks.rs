@@ -91,15 +91,21 @@ impl Work {
             self.update_task(task);
             return FinishOutcome::Parked;
         }
-        let event = why.event(task.activity_id.clone());
-        FinishOutcome::Recorded {
-            arrival: self.end_activity(&task, event),
+        if !task.options.sequential && planted(Bug::LineReleasedByFailure) {
+            let run = self.run_mut(task.run_id);
+            run.line_count = (run.line_count - 1).max(0);
         }
+        let event = why.event(task.activity_id.clone());
+        self.end_activity(&task, event)
     }
 
     /// The end of an activity: the task leaves, the line moves up, the run is told.
-    pub(crate) fn end_activity(&mut self, task: &TaskRecord, event: WorkflowEvent) -> i64 {
-        self.remove_task(task);
+    pub(crate) fn end_activity(
+        &mut self,
+        task: &TaskRecord,
+        event: WorkflowEvent,
+    ) -> FinishOutcome {
+        let line_moved = self.remove_task(task);
         let last = match (&task.claimed_by, task.claimed_at) {
             (Some(worker_id), Some(started_at)) => Some(LastAttempt {
                 attempt: task.attempt,
@@ -108,23 +114,29 @@ impl Work {
             }),
             _ => None,
         };
-        self.deliver_end(task.run_id, event, task.attempts.clone(), last)
+        FinishOutcome::Recorded {
+            arrival: self.deliver_end(task.run_id, event, task.attempts.clone(), last),
+            line_moved,
+        }
     }
 
-    /// A queued task leaves; the line moves up if it was the head.
-    pub(crate) fn remove_task(&mut self, task: &TaskRecord) {
+    /// A queued task leaves; the line moves up if it was the head. Answers whether it did.
+    pub(crate) fn remove_task(&mut self, task: &TaskRecord) -> bool {
         self.loaded.tasks.remove(&(task.run_id, task.id));
         self.tasks.remove(&(task.run_id, task.id));
         self.changes.delete_tasks.push((task.run_id, task.id));
         let run = self.run_mut(task.run_id);
         run.task_count -= 1;
-        if task.options.sequential {
-            run.line_count -= 1;
-            let was_head = task.status != TaskStatus::InLine;
-            if was_head && run.line_count > 0 {
-                self.lines.insert(task.run_id);
-            }
+        if !task.options.sequential {
+            return false;
         }
+        run.line_count -= 1;
+        let was_head = task.status != TaskStatus::InLine;
+        let moves = was_head && run.line_count > 0;
+        if moves {
+            self.lines.insert(task.run_id);
+        }
+        moves
     }
 
     /// Counts an activity that ended.

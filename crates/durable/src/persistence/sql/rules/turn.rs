@@ -172,6 +172,8 @@ impl Work {
         if !matches!(turn.next, Next::Wait) && !keeps_tasks(turn) {
             self.drop_tasks_and_timers(run_id);
         }
+        // Those that the turn is about to queue are told of one by one.
+        let line_moved = self.lines.contains(&run_id) && self.run_mut(run_id).line_count > 0;
         let through = if planted(Bug::FactsTakenUnseen) {
             self.run_mut(run_id).arrivals
         } else {
@@ -199,6 +201,7 @@ impl Work {
             arrivals: run.arrivals,
             tasks,
             has_messages,
+            line_moved,
             repeated: false,
         }
     }
@@ -455,6 +458,7 @@ impl Work {
             arrivals: run.arrivals,
             tasks: placed.collect(),
             has_messages: false,
+            line_moved: false,
             repeated: true,
         }
     }

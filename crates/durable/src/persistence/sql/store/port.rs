@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{SqlStore, keep};
 use crate::persistence::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
-    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome,
+    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome, WaitingTypes,
 };
 use crate::persistence::sql::intents::claims::{ClaimTasksOf, ClaimTurnsOf};
 use crate::persistence::sql::intents::commit_turns::CommitTurns;
@@ -143,6 +143,10 @@ impl<D: Database> WorkerPort for SqlStore<D> {
             now: None,
         };
         self.database.write(Concern::Events, intent).await.map(drop)
+    }
+
+    async fn waiting_types(&self) -> StoreResult<WaitingTypes> {
+        self.database.waiting_types().await
     }
 
     async fn claim_tasks(&self, claim: ClaimTasks) -> StoreResult<Vec<ClaimedTask>> {

@@ -31,6 +31,13 @@ statements! {
     NEXT_TICK =
         "SELECT min(next_fire_at) FROM durable_schedules \
          WHERE NOT paused AND next_fire_at IS NOT NULL";
+    /// Types of runs with a turn due. Reads no more than index `ready`.
+    READY_TYPES =
+        "SELECT DISTINCT workflow_type, version FROM durable_workflow_instances \
+         WHERE ready_at IS NOT NULL";
+    /// Types of tasks that may be claimed.
+    PENDING_TYPES =
+        "SELECT DISTINCT activity_type FROM durable_task_queue WHERE status = 'pending'";
     /// By index `blocked`.
     BLOCKED = "SELECT count(*) FROM durable_workflow_instances WHERE blocked_build IS NOT NULL";
 }

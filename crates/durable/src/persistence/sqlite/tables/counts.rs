@@ -3,7 +3,9 @@
 use durable_core::Timestamp;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{Glance, StoreCounts, TaskStatus, WorkflowStatus};
+use crate::persistence::model::{
+    Glance, HostedType, StoreCounts, TaskStatus, WaitingTypes, WorkflowStatus,
+};
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::counts as sql;
 
@@ -48,6 +50,20 @@ pub(crate) fn glance(db: Db<'_>, at: Timestamp) -> StoreResult<Glance> {
             })
         })?;
         Ok(so_far.and(of_shard))
+    })
+}
+
+pub(crate) fn waiting_types(db: Db<'_>) -> StoreResult<WaitingTypes> {
+    let runs = db.all(sql::READY_TYPES, [], |row| {
+        Ok(HostedType {
+            workflow_type: row.text()?,
+            version: row.text()?,
+        })
+    })?;
+    let tasks = db.all(sql::PENDING_TYPES, [], |row| row.text())?;
+    Ok(WaitingTypes {
+        runs: runs.into_iter().collect(),
+        tasks: tasks.into_iter().collect(),
     })
 }
 
