@@ -188,7 +188,7 @@ fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutc
         FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
         // The commit was carried out after all, perhaps, and the run has its fact.
-        FinishOutcome::LeaseLost if finished.kept == Kept::Unknown => listener.recorded(task),
+        FinishOutcome::LeaseLost if finished.kept == Kept::Unknown => listener.recorded(task, true),
         FinishOutcome::LeaseLost => {
             debug!(task_id = %task.lease.task_id, "the result came too late");
         }
