@@ -3,8 +3,8 @@
 pub use async_trait::async_trait;
 pub use durable_core::{
     ActivityError, ActivityOptions, CircuitBreakerConfig, CircuitState, ClosePolicy,
-    ExhaustedPolicy, Payload, RetryPolicy, Workflow, WorkflowAction, WorkflowError, WorkflowSignal,
-    signal_types,
+    ExhaustedPolicy, Payload, RateLimitConfig, RetryPolicy, Workflow, WorkflowAction,
+    WorkflowError, WorkflowSignal, signal_types,
 };
 pub use durable_macros::{activity, workflow};
 pub use futures_util::future::{join_all, try_join_all};
@@ -14,5 +14,7 @@ pub use crate::activity::{Activity, ActivityContext, ActivityResult};
 pub use crate::client::{Client, RunHandle, Schedule};
 pub use crate::engine::{Engine, EngineBuilder, Settings};
 pub use crate::error::Error;
+pub use crate::persistence::model::{OverlapPolicy, Page, ReusePolicy, RunFilter};
 pub use crate::select;
+pub use crate::worker::WorkerSettings;
 pub use crate::workflow::{RunInfo, State, WorkflowContext, WorkflowResult};

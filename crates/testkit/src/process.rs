@@ -75,6 +75,9 @@ impl EffectsFile {
     }
 }
 
+/// What an activity that was told to stop writes down instead of its id.
+pub const STOPPED: &str = "stopped";
+
 /// One effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effect {

@@ -11,10 +11,9 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::logs::StepLogs;
 use super::{AttemptTransaction, OnceLedger};
-use crate::persistence::limits::{
-    PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, check_id, check_payload, clip,
-};
+use crate::persistence::limits::{PAYLOAD_BYTES_MAX, check_id, check_payload};
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
 use crate::persistence::{StoreError, StoreResult};
 use crate::runtime::Runtime;
@@ -47,7 +46,7 @@ struct Shared {
     transaction: AttemptTransaction,
     scheduled_at: Timestamp,
     started_at: Timestamp,
-    logs: Mutex<Vec<NewStepLog>>,
+    logs: Mutex<StepLogs>,
     runtime: Runtime,
 }
 
@@ -101,9 +100,6 @@ pub struct ActivityInfo {
 
 /// How often `run_once` asks a store that cannot be reached before it gives up: about a second in all.
 const ONCE_TRIES_MAX: u32 = 6;
-
-/// Most log lines kept of one attempt.
-const LOG_LINES_MAX: usize = 1_000;
 
 impl ActivityContext {
     pub(crate) fn new(task: &ClaimedTask, parts: ContextParts) -> Self {
@@ -301,26 +297,21 @@ impl ActivityContext {
         self.log_with(level, message, &serde_json::Value::Null);
     }
 
-    /// [`ActivityContext::log`] with data for programs; data without a JSON form is left out.
+    /// [`ActivityContext::log`] with data for programs; data without a JSON form is left out. Of one attempt a thousand lines are kept, and
+    /// a mebibyte of them.
     pub fn log_with<T: Serialize>(&self, level: LogLevel, message: impl Into<String>, meta: &T) {
-        let mut message = message.into();
-        clip(&mut message, TEXT_BYTES_MAX);
-        let mut logs = self.shared.logs.lock();
-        if logs.len() >= LOG_LINES_MAX {
-            return;
-        }
-        logs.push(NewStepLog {
+        self.shared.logs.lock().add(NewStepLog {
             id: self.shared.runtime.new_id(),
             activity_id: self.activity_id.clone(),
             attempt: self.attempt,
             level,
-            message,
+            message: message.into(),
             meta: Payload::from_value(meta).unwrap_or(Payload::ABSENT),
         });
     }
 
     pub(crate) fn take_logs(&self) -> Vec<NewStepLog> {
-        std::mem::take(&mut self.shared.logs.lock())
+        self.shared.logs.lock().take()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod context;
 mod definition;
+mod logs;
 mod once;
 mod registry;
 mod transaction;

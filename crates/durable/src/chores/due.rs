@@ -8,16 +8,20 @@ use async_trait::async_trait;
 use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
-use crate::persistence::model::FireDue;
+use crate::reliability::TimeoutManager;
 
 /// Sleeps until the next known due time; a turn that sets an earlier one rings.
 pub(crate) struct Due {
     node: Arc<Node>,
+    timeouts: TimeoutManager,
 }
 
 impl Due {
-    pub(crate) const fn new(node: Arc<Node>) -> Self {
-        Self { node }
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        let store = Arc::clone(&node.store);
+        let batch = node.settings.chores.batch;
+        let timeouts = TimeoutManager::new(store, node.runtime.clone(), batch);
+        Self { node, timeouts }
     }
 }
 
@@ -34,20 +38,16 @@ impl Chore for Due {
         let node = &self.node;
         // Planned before looking: what is rung for while the store looks is not forgotten.
         node.hub.due.plan(node.runtime.instant() + UNTIL_RUNG);
-        let fired = node
-            .store
-            .fire_due(FireDue {
-                max: node.settings.chores.batch,
-                first_shard: node.first_shard(),
-                jitter: node.runtime.fraction(),
-                now: None,
-            })
-            .await?;
+        let fired = self.timeouts.check_timeouts().await?;
         if fired.tasks_ready > 0 || fired.tasks_timed_out > 0 {
             node.hub.tasks.notify_one();
         }
-        if fired.runs_timed_out > 0 {
+        if !fired.runs_timed_out.is_empty() {
             node.hub.messages.notify_one();
+            for run_id in &fired.runs_timed_out {
+                node.pool.cancel_run(*run_id);
+            }
+            node.hub.finished(&fired.runs_timed_out);
         }
         node.hub.ready_runs(fired.ready_runs);
         if let Some(due) = fired.next_due {

@@ -15,14 +15,16 @@ mod sampler;
 mod schedules;
 mod turn_claims;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
-use crate::engine::{Node, Turner};
+use crate::engine::{Node, Turner, panic_text};
 use crate::persistence::StoreResult;
 use crate::runtime::Runtime;
 
@@ -61,20 +63,30 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 /// Largest such wait.
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// Runs a chore until it is told to stop. A tick under way is finished first.
+/// Runs a chore until it is told to stop. A tick under way is finished first; one that fails or panics is not the last.
 pub(crate) async fn run(chore: impl Chore, runtime: Runtime, stop: CancellationToken) {
     let mut retry = RETRY_FIRST;
     loop {
-        let wait = match chore.tick().await {
-            Ok(wait) => {
+        // A chore keeps nothing between ticks that a panic could leave half changed: its next look is at the store.
+        let wait = match AssertUnwindSafe(chore.tick()).catch_unwind().await {
+            Ok(Ok(wait)) => {
                 retry = RETRY_FIRST;
                 wait
             }
-            Err(error) => {
-                if error.is_retryable() {
-                    debug!(chore = chore.name(), %error, "tried again later");
-                } else {
-                    warn!(chore = chore.name(), %error, "tried again later");
+            trouble => {
+                match trouble {
+                    Ok(Err(error)) if error.is_retryable() => {
+                        debug!(chore = chore.name(), %error, "tried again later");
+                    }
+                    Ok(Err(error)) => warn!(chore = chore.name(), %error, "tried again later"),
+                    Err(panic) => {
+                        let text = panic_text(&*panic);
+                        error!(
+                            chore = chore.name(),
+                            text, "it panicked and is tried again later"
+                        );
+                    }
+                    Ok(Ok(_)) => {}
                 }
                 let wait = runtime.jittered(retry);
                 retry = (retry * 2).min(RETRY_MAX);
@@ -123,4 +135,47 @@ pub(crate) fn start_all(
 fn start(node: &Arc<Node>, stop: &CancellationToken, chore: impl Chore) {
     node.runtime
         .spawn(run(chore, node.runtime.clone(), stop.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::persistence::StoreError;
+
+    /// Panics at its first tick, fails at its second, and tells of its third.
+    struct Clumsy {
+        ticks: AtomicUsize,
+        stop: CancellationToken,
+    }
+
+    #[async_trait]
+    impl Chore for Clumsy {
+        fn name(&self) -> &'static str {
+            "clumsy"
+        }
+
+        async fn tick(&self) -> StoreResult<Duration> {
+            match self.ticks.fetch_add(1, Ordering::SeqCst) {
+                0 => panic!("as the test says"),
+                1 => Err(StoreError::Conflict("as the test says".to_owned())),
+                _ => {
+                    self.stop.cancel();
+                    Ok(Duration::MAX)
+                }
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_chore_that_panics_or_fails_goes_on() {
+        let stop = CancellationToken::new();
+        let chore = Clumsy {
+            ticks: AtomicUsize::new(0),
+            stop: stop.clone(),
+        };
+        run(chore, Runtime::real(), stop.clone()).await;
+        assert!(stop.is_cancelled(), "the third tick came");
+    }
 }

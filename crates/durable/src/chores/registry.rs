@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use durable_core::Timestamp;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Chore;
@@ -23,8 +22,8 @@ pub(crate) struct Registry {
 
 #[derive(Default)]
 struct State {
-    /// The last sign that was stored; none: not registered.
-    last_sign: Option<Instant>,
+    /// Whether the store knows this worker, as far as is known here.
+    registered: bool,
     /// Ticks left before the others are looked at again.
     rest: usize,
 }
@@ -60,24 +59,22 @@ impl Chore for Registry {
 impl Registry {
     async fn give_sign(&self) -> StoreResult<()> {
         let node = &self.node;
-        let Some(last_sign) = self.state.lock().last_sign else {
+        if !self.state.lock().registered {
             return self.register().await;
-        };
-        let now = node.runtime.instant();
+        }
         let status = node
             .store
             .worker_heartbeat(node.worker_beat(), None)
             .await?;
-        self.state.lock().last_sign = Some(now);
-        let silence = now.duration_since(last_sign);
         match status {
             None => self.register().await,
-            // Not asked to stop: it gave no sign for long (the store out of reach, the machine asleep) and was taken for dead.
-            Some(WorkerStatus::Stopped) if silence >= node.settings.worker.stale_after => {
+            // Nobody asked it to stop, which is said by `Draining`: it gave no sign for long (the store out of reach, a slow beat, the
+            // machine asleep) and was taken for dead.
+            Some(WorkerStatus::Stopped) => {
                 info!("this worker was taken for dead and registers again");
                 self.register().await
             }
-            Some(WorkerStatus::Draining | WorkerStatus::Stopped) => {
+            Some(WorkerStatus::Draining) => {
                 if node.pool.accepting_tasks() {
                     info!("this worker was asked to drain");
                     node.pool.stop_accepting();
@@ -90,11 +87,10 @@ impl Registry {
 
     async fn register(&self) -> StoreResult<()> {
         let node = &self.node;
-        let now = node.runtime.instant();
         // Forgotten first: should this fail, the next sign is another try.
-        self.state.lock().last_sign = None;
+        self.state.lock().registered = false;
         node.store.register_worker(node.worker_info(), None).await?;
-        self.state.lock().last_sign = Some(now);
+        self.state.lock().registered = true;
         Ok(())
     }
 
@@ -117,7 +113,11 @@ impl Registry {
         };
         let workers = node.store.list_workers(filter).await?;
         self.state.lock().rest = TICKS_PER_LOOK - 1 + workers.len() / WORKERS_PER_TICK;
-        let fresh = node.settings.worker.heartbeat_interval * INTERVALS_FRESH;
+        let fresh = node
+            .settings
+            .worker
+            .heartbeat_interval
+            .saturating_mul(INTERVALS_FRESH);
         node.pool
             .others_are(others(&workers, &node.worker_id, fresh));
         match silent_since(&workers, &node.worker_id, node.settings.worker.stale_after) {

@@ -62,14 +62,14 @@ impl Chore for Schedules {
         let node = &self.node;
         let fallback = node.runtime.jittered(node.settings.chores.fallback_poll);
         let max = SCHEDULES_MAX + self.in_the_way.lock().len() + *self.stuck.lock();
-        // A look ahead, to know for how long to sleep; what is due is decided by the store's clock.
-        let ahead = after(node.runtime.now(), LOOK_AHEAD);
+        // A look ahead, to know for how long to sleep. By the store's clock: a node whose own is behind would not see what is due.
+        let now = node.store.clock(None).await?;
+        let ahead = after(now, LOOK_AHEAD);
         let upcoming = node.store.due_schedules(max, Some(ahead)).await?;
         if upcoming.is_empty() {
             self.settle(Vec::new(), 0);
             return Ok(UNTIL_RUNG);
         }
-        let now = node.store.clock(None).await?;
         let is_due = |schedule: &ScheduleRecord| schedule.next_fire_at.is_some_and(|at| at <= now);
         let ahead = upcoming.iter().find(|schedule| !is_due(schedule));
         let next = ahead.and_then(|schedule| schedule.next_fire_at);
@@ -245,9 +245,10 @@ impl Schedules {
     /// tick was being taken and put the taken tick back: it would wait for it for ever.
     async fn pass_over(&self, fire: &ScheduleFire, now: Timestamp) -> StoreResult<()> {
         let store = &self.node.store;
-        let Some(mut schedule) = store.get_schedule(&fire.schedule_id).await? else {
+        let Some(seen) = store.get_schedule(&fire.schedule_id).await? else {
             return Ok(());
         };
+        let mut schedule = seen.clone();
         if schedule.paused || schedule.next_fire_at != Some(fire.nominal) {
             return Ok(());
         }
@@ -257,6 +258,7 @@ impl Schedules {
         debug!(schedule = schedule.id, nominal = %fire.nominal, "the tick was taken before");
         schedule.next_fire_at = cron.next_after(fire.nominal);
         schedule.updated_at = now;
-        store.put_schedule(schedule).await
+        // Where somebody was faster there is nothing to do, or there is at the next look.
+        store.swap_schedule(Some(seen), schedule).await.map(drop)
     }
 }

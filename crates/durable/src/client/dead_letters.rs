@@ -8,7 +8,7 @@ use super::Client;
 use crate::error::Kind;
 use crate::persistence::StoreError;
 use crate::persistence::model::{
-    DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Page, SendRejection, WorkflowStatus,
+    DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Page, SendRejection,
 };
 use crate::{Error, Result};
 
@@ -34,7 +34,7 @@ impl Client {
     pub async fn requeue_dead_letter(&self, run_id: Uuid, id: Uuid) -> Result<()> {
         match self.decide(run_id, id, DeadLetterDecision::Requeue).await? {
             DecisionOutcome::NeedsReset { .. } => self.retry_step(run_id, id).await,
-            outcome => self.decided(run_id, id, &outcome),
+            outcome => self.decided(run_id, id, &outcome).await,
         }
     }
 
@@ -52,7 +52,7 @@ impl Client {
             .map_err(|error| Error::payload("the result given by hand", error))?;
         let decision = DeadLetterDecision::Complete { result };
         let outcome = self.decide(run_id, id, decision).await?;
-        self.decided(run_id, id, &outcome)
+        self.decided(run_id, id, &outcome).await
     }
 
     /// Leaves it at the failure: a run that waits sees it now.
@@ -61,7 +61,7 @@ impl Client {
     /// As [`Client::requeue_dead_letter`].
     pub async fn discard_dead_letter(&self, run_id: Uuid, id: Uuid) -> Result<()> {
         let outcome = self.decide(run_id, id, DeadLetterDecision::Discard).await?;
-        self.decided(run_id, id, &outcome)
+        self.decided(run_id, id, &outcome).await
     }
 
     /// Deletes dead letters, at most `max`, but none for which a run waits; answers how many.
@@ -82,7 +82,7 @@ impl Client {
         Ok(store.decide_dead_letter(run_id, id, decision, None).await?)
     }
 
-    fn decided(&self, run_id: Uuid, id: Uuid, outcome: &DecisionOutcome) -> Result<()> {
+    async fn decided(&self, run_id: Uuid, id: Uuid, outcome: &DecisionOutcome) -> Result<()> {
         match outcome {
             DecisionOutcome::Done => {
                 self.shared.hub.tasks.notify_one();
@@ -99,8 +99,10 @@ impl Client {
                 Err(StoreError::Conflict(message).into())
             }
             DecisionOutcome::RunFinished => {
-                let rejection = SendRejection::RunFinished {
-                    status: WorkflowStatus::Completed,
+                // The outcome does not say how it ended; a run that has does not change any more.
+                let rejection = match self.store().get_run(run_id).await? {
+                    Some(run) => SendRejection::RunFinished { status: run.status },
+                    None => SendRejection::NotFound,
                 };
                 Err(Kind::Send { run_id, rejection }.into())
             }

@@ -85,7 +85,7 @@ impl Client {
         Ok(Self::on(store))
     }
 
-    /// A client on a store that is open already.
+    /// A client on a store that is open already. To be called within a tokio runtime, in which it listens for what others ring.
     #[must_use]
     pub fn on(store: Arc<dyn WorkflowEventStore>) -> Self {
         Self::on_runtime(store, &Runtime::real())

@@ -168,15 +168,18 @@ impl Client {
     /// # Errors
     /// [`Error::is_invalid`] for a cron expression or a time zone that cannot be read, or without a workflow; the store's.
     pub async fn create_schedule(&self, schedule: Schedule) -> Result<ScheduleRecord> {
-        let store = self.store();
-        let mut schedule = schedule.into_record(store.clock(None).await?)?;
-        if let Some(stored) = store.get_schedule(&schedule.id).await? {
-            if same_definition(&stored, &schedule) {
-                return Ok(stored);
+        let wanted = schedule.into_record(self.store().clock(None).await?)?;
+        let id = wanted.id.clone();
+        self.change_schedule(&id, |stored, _| {
+            let mut schedule = wanted.clone();
+            match stored {
+                Some(stored) if same_definition(stored, &schedule) => return Ok(None),
+                Some(stored) => schedule.paused = stored.paused,
+                None => {}
             }
-            schedule.paused = stored.paused;
-        }
-        self.put_schedule(schedule).await
+            Ok(Some(schedule))
+        })
+        .await
     }
 
     /// A schedule as it stands.
@@ -201,10 +204,16 @@ impl Client {
     /// # Errors
     /// [`Error::is_not_found`]; the store's.
     pub async fn pause_schedule(&self, id: &str) -> Result<()> {
-        let mut schedule = self.get_schedule(id).await?;
-        schedule.paused = true;
-        schedule.updated_at = self.store().clock(None).await?;
-        self.put_schedule(schedule).await.map(drop)
+        let pause = |stored: Option<&ScheduleRecord>, now| {
+            let mut schedule = stored.cloned().ok_or_else(|| not_found(id))?;
+            if schedule.paused {
+                return Ok(None);
+            }
+            schedule.paused = true;
+            schedule.updated_at = now;
+            Ok(Some(schedule))
+        };
+        self.change_schedule(id, pause).await.map(drop)
     }
 
     /// Resumes a schedule with its next tick; those that came while it was paused are not made up for.
@@ -212,15 +221,17 @@ impl Client {
     /// # Errors
     /// [`Error::is_not_found`]; the store's.
     pub async fn resume_schedule(&self, id: &str) -> Result<()> {
-        let mut schedule = self.get_schedule(id).await?;
-        if !schedule.paused {
-            return Ok(());
-        }
-        let now = self.store().clock(None).await?;
-        schedule.paused = false;
-        schedule.next_fire_at = parse(&schedule.cron, &schedule.time_zone)?.next_after(now);
-        schedule.updated_at = now;
-        self.put_schedule(schedule).await.map(drop)
+        let resume = |stored: Option<&ScheduleRecord>, now| {
+            let mut schedule = stored.cloned().ok_or_else(|| not_found(id))?;
+            if !schedule.paused {
+                return Ok(None);
+            }
+            schedule.paused = false;
+            schedule.next_fire_at = parse(&schedule.cron, &schedule.time_zone)?.next_after(now);
+            schedule.updated_at = now;
+            Ok(Some(schedule))
+        };
+        self.change_schedule(id, resume).await.map(drop)
     }
 
     /// Deletes a schedule; its runs go on.
@@ -312,12 +323,35 @@ impl Client {
         Ok(started)
     }
 
-    async fn put_schedule(&self, schedule: ScheduleRecord) -> Result<ScheduleRecord> {
-        let stored = schedule.clone();
-        self.retried(|| self.store().put_schedule(schedule.clone()))
-            .await?;
+    /// Changes a schedule as it stands, or creates it; decides again where somebody else changed it meanwhile. `change` answers none where
+    /// nothing is left to do, so that a repeat after an unknown outcome finds it done.
+    async fn change_schedule(
+        &self,
+        id: &str,
+        change: impl Fn(Option<&ScheduleRecord>, Timestamp) -> Result<Option<ScheduleRecord>>,
+    ) -> Result<ScheduleRecord> {
+        let attempt = async || -> Result<ScheduleRecord> {
+            let store = self.store();
+            let seen = store.get_schedule(id).await?;
+            let now = store.clock(None).await?;
+            let changed = change(seen.as_ref(), now)?;
+            let Some(mut schedule) = changed else {
+                return seen.ok_or_else(|| not_found(id));
+            };
+            if let Some(seen) = &seen {
+                schedule.created_at = seen.created_at;
+                schedule.last_fire_at = seen.last_fire_at;
+                schedule.last_run = seen.last_run;
+            }
+            if store.swap_schedule(seen, schedule.clone()).await? {
+                return Ok(schedule);
+            }
+            let message = format!("schedule {id} was changed by somebody else at the same time");
+            Err(StoreError::Conflict(message).into())
+        };
+        let schedule = self.retried(attempt).await?;
         self.shared.hub.schedules.ring();
-        Ok(stored)
+        Ok(schedule)
     }
 }
 

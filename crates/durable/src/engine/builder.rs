@@ -11,17 +11,21 @@ use serde::de::DeserializeOwned;
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
-use crate::observability::{LifecycleEvent, Listener, Listeners, MetricsHistory};
+use crate::observability::{DurableMetrics, LifecycleEvent, Listener, Listeners};
+use crate::persistence::check::lease as check_lease;
+use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
-use crate::worker::{LeaseKeeper, PoolParts, ResultSink, WorkerPool, WorkerSettings};
+use crate::worker::{HeartbeatBatcher, PoolParts, ResultSink, WorkerPool, WorkerSettings};
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
 
 /// An engine about to be started.
 #[must_use = "an engine runs nothing before it is started"]
 pub struct EngineBuilder {
     source: Source,
+    /// What is wrong with the environment that the worker's settings began with, if anything is.
+    environment: Result<()>,
     workflows: WorkflowRegistry,
     activities: ActivityRegistry,
     settings: Settings,
@@ -46,11 +50,19 @@ impl EngineBuilder {
     }
 
     fn from_source(source: Source) -> Self {
+        Self::in_environment(source, |name| std::env::var(name).ok())
+    }
+
+    fn in_environment(source: Source, read: impl Fn(&str) -> Option<String>) -> Self {
+        let mut settings = Settings::default();
+        let environment =
+            WorkerSettings::from_variables(read).map(|worker| settings.worker = worker);
         Self {
             source,
+            environment,
             workflows: WorkflowRegistry::with_built_in(),
             activities: ActivityRegistry::new(),
-            settings: Settings::default(),
+            settings,
             runtime: None,
             worker_id: None,
             open_options: OpenOptions::default(),
@@ -99,9 +111,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Replaces all settings.
+    /// Replaces all settings, those from the environment included.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self.environment = Ok(());
         self
     }
 
@@ -111,9 +124,11 @@ impl EngineBuilder {
         self
     }
 
-    /// Replaces the worker's settings, such as by [`WorkerSettings::from_env`].
+    /// Replaces the worker's settings, those from the environment ([`WorkerSettings::from_env`]) included. To change some and keep the
+    /// others, use [`EngineBuilder::configure`].
     pub fn worker(mut self, settings: WorkerSettings) -> Self {
         self.settings.worker = settings;
+        self.environment = Ok(());
         self
     }
 
@@ -160,11 +175,14 @@ impl EngineBuilder {
         self
     }
 
-    /// Opens the store and starts.
+    /// Opens the store and starts. `MAX_CONCURRENT_TASKS`, `CLAIM_BATCH_SIZE`, `POLL_INTERVAL_MS` and `WORKER_HEARTBEAT_TIMEOUT_SECS` of the
+    /// environment hold where the builder says nothing else.
     ///
     /// # Errors
-    /// The store's, where it cannot be opened; [`crate::Error::is_invalid`] for settings that cannot be.
+    /// The store's, where it cannot be opened; [`crate::Error::is_invalid`] for settings that cannot be, or a variable of the environment
+    /// whose value is not a number above 0.
     pub async fn start(self) -> Result<Engine> {
+        self.environment?;
         check(&self.settings)?;
         let store = match self.source {
             Source::Store(store) => store,
@@ -175,7 +193,7 @@ impl EngineBuilder {
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
         let desk = Arc::new(Desk::default());
         let worker = &self.settings.worker;
-        let leases = Arc::new(LeaseKeeper::new(
+        let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),
             runtime.clone(),
             worker.lease,
@@ -206,7 +224,7 @@ impl EngineBuilder {
             results,
             leases,
             store_ahead_us: AtomicI64::new(0),
-            metrics: MetricsHistory::default(),
+            metrics: DurableMetrics::default(),
         };
         Ok(Engine::launch(Arc::new(node)))
     }
@@ -221,32 +239,126 @@ fn worker_name(runtime: &Runtime) -> String {
 }
 
 fn check(settings: &Settings) -> Result<()> {
-    let worker = &settings.worker;
-    let refuse = |what: &str| Err(crate::Error::configuration(what));
-    if worker.max_concurrent_tasks == 0 || worker.claim_batch_size == 0 {
-        return refuse("max_concurrent_tasks and claim_batch_size must be at least 1");
+    let (worker, turns, chores) = (&settings.worker, &settings.turns, &settings.chores);
+    let refuse = |what: String| Err(crate::Error::configuration(what));
+    if worker.max_concurrent_tasks == 0 {
+        return refuse("worker.max_concurrent_tasks must be at least 1".to_owned());
     }
-    if worker.lease_renewal.is_zero() || worker.lease_renewal * 2 > worker.lease {
+    let batches = [
+        ("worker.claim_batch_size", worker.claim_batch_size),
+        ("turns.set_max", turns.set_max),
+        ("turns.claim_max", turns.claim_max),
+        ("chores.batch", chores.batch),
+    ];
+    for (name, size) in batches {
+        if !(1..=BATCH_ITEMS_MAX).contains(&size) {
+            return refuse(format!("{name} must be from 1 to {BATCH_ITEMS_MAX}"));
+        }
+    }
+    // A loop that waits for no time at all would do nothing else.
+    let intervals = [
+        ("worker.poll_interval", Some(worker.poll_interval)),
+        ("worker.lease_renewal", Some(worker.lease_renewal)),
+        ("worker.heartbeat_interval", Some(worker.heartbeat_interval)),
+        ("worker.stale_after", Some(worker.stale_after)),
+        ("chores.fallback_poll", Some(chores.fallback_poll)),
+        ("chores.reap_interval", Some(chores.reap_interval)),
+        ("chores.retention_interval", Some(chores.retention_interval)),
+        ("chores.sample_interval", chores.sample_interval),
+    ];
+    for (name, interval) in intervals {
+        if interval.is_some_and(|interval| interval.is_zero()) {
+            return refuse(format!("{name} must be above 0"));
+        }
+    }
+    for (name, lease) in [
+        ("worker.lease", worker.lease),
+        ("turns.owner_lease", turns.owner_lease),
+    ] {
+        if let Err(error) = check_lease(lease) {
+            return refuse(format!("{name}: {error}"));
+        }
+    }
+    if worker.lease_renewal > worker.lease / 2 {
         return refuse(
-            "lease_renewal must be above 0 and at most half of lease, so that one lost renewal does not lose the lease",
+            "worker.lease_renewal must be at most half of worker.lease, so that one lost renewal does not lose the lease".to_owned(),
         );
     }
-    if let Some(fault) = worker.backpressure.fault() {
-        return refuse(fault);
+    match worker.backpressure.fault() {
+        Some(fault) => refuse(fault.to_owned()),
+        None => Ok(()),
     }
-    if settings.turns.set_max == 0 || settings.turns.claim_max == 0 {
-        return refuse("turns.set_max and turns.claim_max must be at least 1");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn builder(variables: &'static [(&'static str, &'static str)]) -> EngineBuilder {
+        let read = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        EngineBuilder::in_environment(Source::Url("memory:".to_owned()), read)
     }
-    if settings.chores.retention_interval.is_zero()
-        || settings
-            .chores
-            .sample_interval
-            .is_some_and(|every| every.is_zero())
-    {
-        return refuse("chores.retention_interval and chores.sample_interval must be above 0");
+
+    #[tokio::test]
+    async fn the_environment_holds_where_the_program_says_nothing() {
+        let engine = builder(&[("MAX_CONCURRENT_TASKS", "7"), ("CLAIM_BATCH_SIZE", "5")])
+            .max_concurrent_tasks(9)
+            .start()
+            .await
+            .expect("starts");
+        let worker = &engine.node.settings.worker;
+        assert_eq!(
+            (worker.max_concurrent_tasks, worker.claim_batch_size),
+            (9, 5)
+        );
+        assert_eq!(engine.pool().max_concurrency(), 9);
     }
-    if settings.chores.fallback_poll.is_zero() || settings.chores.batch == 0 {
-        return refuse("chores.fallback_poll must be above 0 and chores.batch at least 1");
+
+    #[tokio::test]
+    async fn a_bad_value_in_the_environment_is_refused_unless_it_is_replaced() {
+        let bad = || builder(&[("POLL_INTERVAL_MS", "soon")]);
+        let error = bad().start().await.err().expect("refused");
+        assert!(error.is_invalid(), "{error}");
+        assert!(error.to_string().contains("POLL_INTERVAL_MS"), "{error}");
+        let replaced = bad().worker(WorkerSettings::default()).start().await;
+        assert!(replaced.is_ok());
     }
-    Ok(())
+
+    #[test]
+    fn settings_that_would_spin_overflow_or_never_work_are_refused() {
+        type Spoil = fn(&mut Settings);
+        let bad: [(&str, Spoil); 11] = [
+            ("poll_interval", |s| s.worker.poll_interval = Duration::ZERO),
+            ("heartbeat_interval", |s| {
+                s.worker.heartbeat_interval = Duration::ZERO;
+            }),
+            ("stale_after", |s| s.worker.stale_after = Duration::ZERO),
+            ("reap_interval", |s| s.chores.reap_interval = Duration::ZERO),
+            ("fallback_poll", |s| s.chores.fallback_poll = Duration::ZERO),
+            ("sample_interval", |s| {
+                s.chores.sample_interval = Some(Duration::ZERO);
+            }),
+            ("lease_renewal", |s| s.worker.lease_renewal = Duration::MAX),
+            ("lease", |s| s.worker.lease = Duration::MAX),
+            ("owner_lease", |s| s.turns.owner_lease = Duration::ZERO),
+            ("claim_max", |s| s.turns.claim_max = 1_000_000),
+            ("batch", |s| s.chores.batch = 0),
+        ];
+        for (name, spoil) in bad {
+            let mut settings = Settings::default();
+            check(&settings).expect("the defaults are right");
+            spoil(&mut settings);
+            let error = check(&settings).expect_err(name);
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let mut lazy = Settings::default();
+        lazy.chores.fallback_poll = Duration::MAX;
+        lazy.worker.heartbeat_interval = Duration::MAX;
+        check(&lazy).expect("slow, and possible");
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Hub {
     pub(crate) schedules: ScheduleBell,
     /// Runs that others need not leave alone any more.
     pub(crate) ownership: OwnershipBell,
-    finished: Mutex<BTreeMap<Uuid, Arc<Notify>>>,
+    finished: Mutex<BTreeMap<Uuid, Waiters>>,
     bell: Option<Arc<dyn Bell>>,
 }
 
@@ -110,7 +110,7 @@ impl Hub {
             self.due.ring();
             self.schedules.ring();
             for waiter in self.finished.lock().values() {
-                waiter.notify_waiters();
+                waiter.bell.notify_waiters();
             }
         }
         self.wake_waiters(&ring.finished_runs.into_iter().collect::<Vec<_>>());
@@ -123,19 +123,32 @@ impl Hub {
         self.schedules.ended(runs);
         let waiters = self.finished.lock();
         for waiter in runs.iter().filter_map(|run| waiters.get(run)) {
-            waiter.notify_waiters();
+            waiter.bell.notify_waiters();
         }
     }
 
     /// A bell for the end of a run, and for its answers to updates.
     pub(crate) fn watch(self: &Arc<Self>, run_id: Uuid) -> Watch {
-        let bell = Arc::clone(self.finished.lock().entry(run_id).or_default());
+        let bell = {
+            let mut finished = self.finished.lock();
+            let waiters = finished.entry(run_id).or_default();
+            waiters.count += 1;
+            Arc::clone(&waiters.bell)
+        };
         Watch {
             hub: Arc::clone(self),
             run_id,
             bell,
         }
     }
+}
+
+/// Those who wait for the end of one run.
+#[derive(Default)]
+struct Waiters {
+    bell: Arc<Notify>,
+    /// How many; counted here, under the lock, so that of two who leave at once one is the last.
+    count: usize,
 }
 
 /// Somebody waits for the end of a run, or for its answer.
@@ -155,9 +168,11 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut finished = self.hub.finished.lock();
-        // The map's and this one.
-        if Arc::strong_count(&self.bell) == 2 {
-            finished.remove(&self.run_id);
+        if let Some(waiters) = finished.get_mut(&self.run_id) {
+            waiters.count -= 1;
+            if waiters.count == 0 {
+                finished.remove(&self.run_id);
+            }
         }
     }
 }
@@ -266,5 +281,24 @@ impl ScheduleBell {
     /// Ends when it was rung.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_who_waits_for_a_run_leaves_nothing_behind() {
+        let hub = Arc::new(Hub::new(Arc::default(), None));
+        let run_id = Uuid::from_u128(1);
+        let (one, other) = (hub.watch(run_id), hub.watch(run_id));
+        // As another thread that drops its watch at this moment would.
+        let still_dropping = Arc::clone(&one.bell);
+        drop(one);
+        assert_eq!(hub.finished.lock().len(), 1, "somebody still waits");
+        drop(other);
+        assert!(hub.finished.lock().is_empty());
+        drop(still_dropping);
     }
 }

@@ -43,7 +43,7 @@ use crate::Result;
 use crate::chores;
 use crate::client::Client;
 use crate::error::Kind;
-use crate::observability::MetricsPoint;
+use crate::observability::{DurableMetrics, MetricsPoint};
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{TaskLease, TaskRelease};
 use crate::worker::{Claims, WorkerPool};
@@ -145,6 +145,12 @@ impl Engine {
         &self.node.pool
     }
 
+    /// What this engine measures; its samples are [`Engine::metrics_history`].
+    #[must_use]
+    pub fn metrics(&self) -> &DurableMetrics {
+        &self.node.metrics
+    }
+
     /// Samples of the last hour, oldest first; none unless [`ChoreSettings::sample_interval`] is set.
     #[must_use]
     pub fn metrics_history(&self) -> Vec<MetricsPoint> {
@@ -223,8 +229,10 @@ impl Engine {
             tasks = leases.len(),
             "activities still run and are given back"
         );
-        let releases = leases.into_iter().map(TaskRelease::now).collect();
-        self.node.store.release_tasks(releases, None).await?;
+        for leases in leases.chunks(1_000) {
+            let releases = leases.iter().cloned().map(TaskRelease::now).collect();
+            self.node.store.release_tasks(releases, None).await?;
+        }
         Ok(())
     }
 }

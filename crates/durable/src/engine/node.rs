@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::hub::Hub;
 use super::settings::Settings;
-use crate::observability::{Listeners, MetricsHistory};
+use crate::observability::{DurableMetrics, Listeners};
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
-use crate::worker::{LeaseKeeper, ResultListener, ResultSink, WorkerPool};
+use crate::worker::{HeartbeatBatcher, ResultListener, ResultSink, WorkerPool};
 use crate::workflow::WorkflowRegistry;
 
 /// What the loops of one process share.
@@ -28,10 +28,10 @@ pub(crate) struct Node {
     pub(crate) hub: Arc<Hub>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) results: Arc<ResultSink>,
-    pub(crate) leases: Arc<LeaseKeeper>,
+    pub(crate) leases: Arc<HeartbeatBatcher>,
     /// By how much the store's clock is ahead of this node's.
     pub(crate) store_ahead_us: AtomicI64,
-    pub(crate) metrics: MetricsHistory,
+    pub(crate) metrics: DurableMetrics,
     pub(crate) listeners: Arc<Listeners>,
 }
 
@@ -84,7 +84,12 @@ impl Node {
             activity_types: self.pool.activity_types(),
             max_concurrency: u32::try_from(self.pool.max_concurrency()).unwrap_or(u32::MAX),
             current_load: beat.current_load,
-            status: WorkerStatus::Active,
+            // One that drains and is taken for dead meanwhile drains on.
+            status: if self.pool.accepting_tasks() {
+                WorkerStatus::Active
+            } else {
+                WorkerStatus::Draining
+            },
             accepting_tasks: beat.accepting_tasks,
             backpressure_reason: beat.backpressure_reason,
             started_at: now,

@@ -205,8 +205,7 @@ impl Turner {
     pub(super) async fn block(&self, fault: Fault) {
         warn!(run_id = %fault.run_id, reason = %fault.reason, "the run is blocked for this build");
         self.node.results.store(fault.finished);
-        let mut reason = fault.reason.replace('\0', "\u{fffd}");
-        clip(&mut reason, TEXT_BYTES_MAX);
+        let reason = clip(fault.reason, TEXT_BYTES_MAX);
         let block = BlockRun {
             run_id: fault.run_id,
             expected_sequence: fault.sequence,

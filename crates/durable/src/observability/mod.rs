@@ -26,13 +26,13 @@ pub struct MetricsPoint {
     pub worker: WorkerBeat,
 }
 
-/// The last samples, at most [`POINTS_MAX`]; the oldest makes way for the newest.
+/// What an engine has measured: the last samples, at most [`POINTS_MAX`]; the oldest makes way for the newest.
 #[derive(Debug, Default)]
-pub struct MetricsHistory {
+pub struct DurableMetrics {
     points: Mutex<VecDeque<MetricsPoint>>,
 }
 
-impl MetricsHistory {
+impl DurableMetrics {
     /// Adds a sample.
     pub fn push(&self, point: MetricsPoint) {
         let mut points = self.points.lock();
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_oldest_sample_makes_way_for_the_newest() {
-        let history = MetricsHistory::default();
+        let history = DurableMetrics::default();
         let last = i64::try_from(POINTS_MAX).unwrap() + 4;
         for second in 0..=last {
             history.push(MetricsPoint {

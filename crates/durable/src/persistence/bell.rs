@@ -1,4 +1,4 @@
-//! The doorbell between processes that share a database: hints that save them from asking all the time.
+//! The doorbell between those who share a database: hints that save them from asking all the time.
 
 use std::collections::BTreeSet;
 
@@ -55,18 +55,19 @@ impl Ring {
     }
 }
 
-/// The doorbell between processes. Cheap to clone as `Arc`; silent once the store it came from is gone.
+/// One listener's doorbell: it hears whoever else has one on the same database, in this process or another. Cheap to clone as `Arc`, and all
+/// clones are one listener; who is to hear alone asks the store for another one ([`super::WorkflowEventStore::bell`]). Dropped, it leaves nothing.
 #[async_trait]
 pub trait Bell: Send + Sync + 'static {
     /// Tells the others; returns at once. What is rung while a ring is on its way is sent together with the next one.
     /// To be called after the commit it tells of, never before.
     fn ring(&self, ring: Ring);
 
-    /// Waits for rings of other processes (never its own) and answers all that came since the last call. Cancel-safe.
+    /// Waits for rings of others (never its own) and answers all that came since the last call. Cancel-safe.
     /// Whenever the listener begins to hear, the first time included, it answers `everything`: it was away before.
     async fn listen(&self) -> Ring;
 
-    /// Whether other processes can be heard right now; false: poll.
+    /// Whether others can be heard right now; false: poll.
     fn is_connected(&self) -> bool;
 }
 
@@ -123,8 +124,15 @@ mod tests {
         assert_eq!(ring, Ring::everything());
     }
 
-    #[test]
-    fn a_store_of_one_process_has_no_bell() {
-        assert!(MemoryStore::new().bell().is_none());
+    #[tokio::test]
+    async fn two_listeners_on_one_store_hear_each_other() {
+        let store = MemoryStore::new();
+        let (one, other) = (store.bell().unwrap(), store.bell().unwrap());
+        assert_eq!(one.listen().await, Ring::everything());
+        assert_eq!(other.listen().await, Ring::everything());
+        one.ring(run(1));
+        assert_eq!(other.listen().await, run(1));
+        other.ring(run(2));
+        assert_eq!(one.listen().await, run(2));
     }
 }

@@ -114,6 +114,11 @@ pub fn results(results: &[TaskResult]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Bytes that the result of an attempt adds to a call.
+pub(crate) fn result_bytes(outcome: &TaskOutcome, logs: &[NewStepLog]) -> usize {
+    bytes::result(outcome, logs)
+}
+
 /// Checks a failure that is to be stored.
 ///
 /// # Errors
@@ -513,6 +518,19 @@ pub fn schedule(schedule: &ScheduleRecord) -> Result<(), StoreError> {
     check_id("cron text", &schedule.cron)?;
     check_id("time zone", &schedule.time_zone)?;
     check_payload("input", &schedule.input)
+}
+
+/// Checks a schedule that is to take another's place.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn swap(seen: Option<&ScheduleRecord>, schedule: &ScheduleRecord) -> Result<(), StoreError> {
+    if seen.is_some_and(|seen| seen.id != schedule.id) {
+        return Err(StoreError::Invalid(
+            "a schedule takes the place of one with another id; delete that one instead".into(),
+        ));
+    }
+    self::schedule(schedule)
 }
 
 /// Checks ticks.

@@ -93,6 +93,12 @@ impl StoreError {
         matches!(self, Self::Unavailable { .. })
     }
 
+    /// Whether what was asked for is refused as it stands, whenever it is asked again.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::Limit { .. })
+    }
+
     /// An unreachable database.
     pub fn unavailable(message: impl Into<String>, source: impl Into<Source>) -> Self {
         Self::Unavailable {

@@ -79,6 +79,18 @@ pub fn check_text(what: &'static str, text: &str, limit: usize) -> Result<(), St
     Ok(())
 }
 
+/// Makes a text for people one that [`check_text`] takes: cut at a character's end, every NUL replaced.
+#[must_use]
+pub fn clip(text: String, limit: usize) -> String {
+    let mut text = if text.contains('\0') {
+        text.replace('\0', "\u{fffd}")
+    } else {
+        text
+    };
+    text.truncate(text.floor_char_boundary(limit));
+    text
+}
+
 /// Refuses a call with too many items.
 ///
 /// # Errors
@@ -137,7 +149,17 @@ pub fn check_duration(what: &'static str, duration: std::time::Duration) -> Resu
     )
 }
 
-/// Cuts a text at a character boundary.
-pub(crate) fn clip(text: &mut String, bytes_max: usize) {
-    text.truncate(text.floor_char_boundary(bytes_max));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clipped_text_is_one_that_is_taken() {
+        assert_eq!(clip("short".to_owned(), 16), "short");
+        assert_eq!(clip("a\0b".to_owned(), 16), "a\u{fffd}b");
+        assert_eq!(clip("ööö".to_owned(), 3), "ö", "no character is cut in two");
+        for hostile in ["\0".repeat(20_000), "ü".repeat(20_000)] {
+            check_text("text", &clip(hostile, TEXT_BYTES_MAX), TEXT_BYTES_MAX).unwrap();
+        }
+    }
 }

@@ -31,6 +31,7 @@ pub mod sql;
 pub mod sqlite;
 mod store;
 mod transactions;
+mod trays;
 
 pub use bell::{Bell, Ring};
 pub use error::{Source, StoreError};

@@ -28,8 +28,8 @@ pub trait WorkflowEventStore: WorkerPort {
     /// How many shards the database has.
     fn shards(&self) -> Shards;
 
-    /// The doorbell between processes that share the database; the same one at every call. None: there is one process only, or
-    /// others cannot be heard.
+    /// A doorbell between those who share the database, in this process or others; each call answers one of its own, which hears all the
+    /// others. None: others cannot be heard.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }
@@ -119,6 +119,16 @@ pub trait WorkflowEventStore: WorkerPort {
 
     /// Creates a schedule or replaces it (all but `created_at`, `last_fire_at`, `last_run`).
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()>;
+
+    /// [`Self::put_schedule`] if the stored one still is as it was seen; none was seen: if there is none. False: somebody else changed, created or
+    /// deleted it, ticks included, and nothing was written: read again.
+    ///
+    /// Repeated: false, since the first call changed it.
+    async fn swap_schedule(
+        &self,
+        seen: Option<ScheduleRecord>,
+        schedule: ScheduleRecord,
+    ) -> StoreResult<bool>;
 
     /// A schedule.
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>>;

@@ -14,7 +14,8 @@ use crate::runtime::Runtime;
 /// A circuit breaker that all processes on a store share.
 ///
 /// While it is half open, only its probes decide: a call that was let through before it opened and reports late changes nothing, and
-/// neither does a probe of an earlier opening. A probe that never reports is given up after the reset timeout.
+/// neither does a probe of an earlier opening. A probe that never reports is given up after the reset timeout. Time is the store's: processes
+/// whose own clocks disagree, or jump, see the same breaker.
 pub struct DistributedCircuitBreaker {
     store: Arc<dyn WorkflowEventStore>,
     runtime: Runtime,
@@ -109,9 +110,12 @@ impl DistributedCircuitBreaker {
                     retry_after: None,
                 });
             }
-            let answer = self.give_probes(&mut kept, wanted);
-            // A refusal changes nothing, so it is not written.
-            if answer.granted == 0 || kept.save(&*self.store).await? {
+            let before = kept.machine.clone();
+            let now = self.store.clock(None).await?;
+            let answer = self.give_probes(&mut kept, wanted, now);
+            // What changes nothing is not written. A refusal does where the store's clock went back: unwritten, the breaker would stay
+            // open until time has caught up.
+            if kept.machine == before || kept.save(&*self.store).await? {
                 return Ok(answer);
             }
         }
@@ -160,6 +164,7 @@ impl DistributedCircuitBreaker {
     /// # Errors
     /// The store's; [`StoreError::Conflict`] where others were faster again and again. Nothing was counted then.
     pub async fn record(&self, reports: &[Report]) -> StoreResult<()> {
+        let now = self.store.clock(None).await?;
         let mut unsure = None;
         for _ in 0..CONFLICTS_MAX {
             let mut kept = self.read().await?;
@@ -168,7 +173,7 @@ impl DistributedCircuitBreaker {
             if unsure.is_some_and(|unsure| unsure != version) {
                 return Ok(());
             }
-            if !self.apply(&mut kept, reports) {
+            if !self.apply(&mut kept, reports, now) {
                 return Ok(());
             }
             match kept.save(&*self.store).await {
@@ -189,8 +194,7 @@ impl DistributedCircuitBreaker {
         StoreError::Conflict(format!("breaker {} is asked by too many at once", self.key))
     }
 
-    fn give_probes(&self, kept: &mut Kept<Breaker>, wanted: usize) -> Admitted {
-        let now = self.runtime.now();
+    fn give_probes(&self, kept: &mut Kept<Breaker>, wanted: usize, now: Timestamp) -> Admitted {
         let mut granted = 0;
         let mut retry_after = None;
         while granted < wanted {
@@ -227,8 +231,7 @@ impl DistributedCircuitBreaker {
     }
 
     /// Hands the machine its reports. False: they change nothing.
-    fn apply(&self, kept: &mut Kept<Breaker>, reports: &[Report]) -> bool {
-        let now = self.runtime.now();
+    fn apply(&self, kept: &mut Kept<Breaker>, reports: &[Report], now: Timestamp) -> bool {
         let mut changed = false;
         for report in reports {
             let Kept { record, machine } = kept;

@@ -156,12 +156,13 @@ impl BackpressureCoordinator {
 
     #[allow(clippy::cast_precision_loss, reason = "a percentage for people")]
     async fn look(&self) -> StoreResult<SystemHealth> {
+        let now = self.store.clock(None).await?;
         let mut workers = self
             .store
             .list_workers(WorkerFilter {
                 worker_group: None,
                 status: Some(WorkerStatus::Active),
-                heartbeat_since: self.runtime.now().checked_sub(self.stale_after).ok(),
+                heartbeat_since: now.checked_sub(self.stale_after).ok(),
             })
             .await?;
         // One that only takes turns has slots, but for no task.

@@ -96,8 +96,8 @@ impl Gate {
             }
         }
         for (key, (config, places)) in groups {
-            let (store, runtime) = (Arc::clone(&self.store), self.runtime.clone());
-            let limiter = DistributedRateLimiter::new(store, runtime, &key, config.clone());
+            let store = Arc::clone(&self.store);
+            let limiter = DistributedRateLimiter::new(store, &key, config.clone());
             let wanted = u32::try_from(places.len()).unwrap_or(u32::MAX);
             let refused = match limiter.admit(wanted).await {
                 Ok(answer) => {

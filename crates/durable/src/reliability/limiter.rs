@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use durable_core::{Granted, RateLimitConfig, RateLimiter};
+use futures_util::future::try_join;
 
 use super::kept::{CONFLICTS_MAX, Kept};
 use crate::persistence::{StoreError, StoreResult, WorkflowEventStore};
-use crate::runtime::Runtime;
 
 /// A rate limiter that all processes on a store share.
 ///
-/// Its row is listed with the breakers, under `limit:` and the limiter's key. Processes whose clocks disagree keep to the rate
-/// together: the one that is behind waits for the one that is ahead.
+/// Its row is listed with the breakers, under `limit:` and the limiter's key. It goes by the store's clock, so that processes whose own
+/// clocks disagree, or jump, keep to the rate together.
 pub struct DistributedRateLimiter {
     store: Arc<dyn WorkflowEventStore>,
-    runtime: Runtime,
     key: String,
     config: RateLimitConfig,
 }
@@ -23,15 +22,9 @@ pub struct DistributedRateLimiter {
 impl DistributedRateLimiter {
     /// The limiter of a key, such as `activity:charge` or `external:openai`.
     #[must_use]
-    pub fn new(
-        store: Arc<dyn WorkflowEventStore>,
-        runtime: Runtime,
-        key: &str,
-        config: RateLimitConfig,
-    ) -> Self {
+    pub fn new(store: Arc<dyn WorkflowEventStore>, key: &str, config: RateLimitConfig) -> Self {
         Self {
             store,
-            runtime,
             key: format!("limit:{key}"),
             config,
         }
@@ -49,10 +42,13 @@ impl DistributedRateLimiter {
     /// The store's; [`StoreError::Conflict`] where others were faster again and again. Nothing may go through then.
     pub async fn admit(&self, wanted: u32) -> StoreResult<Granted> {
         for _ in 0..CONFLICTS_MAX {
-            let mut kept: Kept<RateLimiter> = Kept::read(&*self.store, &self.key).await?;
-            let answer = kept.machine.admit(&self.config, wanted, self.runtime.now());
-            // What grants nothing is not written: it would only let a clock that is behind pull the others back.
-            if answer.granted == 0 || kept.save(&*self.store).await? {
+            let read = Kept::<RateLimiter>::read(&*self.store, &self.key);
+            let (mut kept, now) = try_join(read, self.store.clock(None)).await?;
+            let before = kept.machine;
+            let answer = kept.machine.admit(&self.config, wanted, now);
+            // What changes nothing is not written. A refusal does where the store's clock went back: unwritten, the limiter would grant
+            // nothing until time has caught up.
+            if kept.machine == before || kept.save(&*self.store).await? {
                 return Ok(answer);
             }
         }

@@ -1,4 +1,5 @@
-//! Breakers and limiters: what protects the things that activities call; and admission: what protects the engine.
+//! Breakers and limiters: what protects the things that activities call; admission: what protects the engine; timeouts: what protects runs
+//! from waiting for ever.
 //!
 //! ```text
 //!   claims ──tasks──► Gate ──► DistributedCircuitBreaker ──► DistributedRateLimiter ──► run, or park for a while
@@ -15,6 +16,7 @@ mod gate;
 mod kept;
 mod limiter;
 mod reports;
+mod timeouts;
 
 pub use breaker::{
     Admitted, CircuitBreakerError, CircuitBreakerPermit, DistributedCircuitBreaker, Ending, Probe,
@@ -23,3 +25,4 @@ pub use breaker::{
 pub use coordinator::{AdmissionSettings, BackpressureCoordinator, SystemHealth};
 pub(crate) use gate::{Gate, Verdict};
 pub use limiter::DistributedRateLimiter;
+pub use timeouts::TimeoutManager;

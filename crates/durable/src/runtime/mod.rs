@@ -137,12 +137,30 @@ impl Runtime {
     /// `duration` give or take a fifth, so that nodes started together do not stay in step.
     #[must_use]
     pub fn jittered(&self, duration: Duration) -> Duration {
-        duration.mul_f64(0.8 + 0.4 * self.fraction())
+        let seconds = duration.as_secs_f64() * (0.8 + 0.4 * self.fraction());
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 }
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jittered_duration_is_near_the_given_one_however_long_that_is() {
+        let runtime = Runtime::real();
+        for _ in 0..100 {
+            let second = runtime.jittered(Duration::from_secs(1));
+            assert!(second >= Duration::from_millis(800), "{second:?}");
+            assert!(second <= Duration::from_millis(1_200), "{second:?}");
+            assert!(runtime.jittered(Duration::MAX) >= Duration::MAX / 2);
+        }
+        assert_eq!(runtime.jittered(Duration::ZERO), Duration::ZERO);
     }
 }

@@ -4,17 +4,16 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_core::{ActivityError, Failure, Payload, TimeoutType, error_types};
+use durable_core::{ActivityError, Failure, TimeoutType, error_types};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::WorkerPool;
 use super::results::Kept;
+use super::{WorkerPool, outcome};
 use crate::activity::{
     ActivityContext, AnyActivity, AttemptTransaction, ContextParts, HeartbeatSink,
 };
 use crate::engine::panic_text;
-use crate::persistence::limits::PAYLOAD_BYTES_MAX;
 use crate::persistence::model::{ClaimedTask, NewStepLog, TaskOutcome, TaskResult};
 use crate::persistence::{OpenTransaction, StoreError};
 
@@ -139,11 +138,11 @@ impl<'a> Execution<'a> {
         tokio::select! {
             biased;
             answered = guarded => match answered {
-                Ok(Ok(result)) => completed(result),
+                Ok(Ok(result)) => outcome::completed(result),
                 Ok(Err(error)) => self.failed(error),
                 Err(panic) => {
                     let message = format!("the activity panicked: {}", panic_text(&*panic));
-                    TaskOutcome::Failed { failure: Failure::new(error_types::ACTIVITY_FAILED, message) }
+                    outcome::failed(Failure::new(error_types::ACTIVITY_FAILED, message))
                 }
             },
             () = time_is_up => {
@@ -159,17 +158,9 @@ impl<'a> Execution<'a> {
     /// An error after a request to stop is the answer to that request.
     fn failed(&self, error: ActivityError) -> TaskOutcome {
         if self.cancel.is_cancelled() {
-            let reason = error.to_string();
-            return TaskOutcome::Cancelled { reason };
-        }
-        let failure = error.into_failure();
-        match crate::persistence::check::check_failure(&failure) {
-            Ok(()) => TaskOutcome::Failed { failure },
-            Err(refused) => {
-                let message = format!("the activity's failure cannot be stored: {refused}");
-                let failure = Failure::new(error_types::ACTIVITY_FAILED, message);
-                TaskOutcome::Failed { failure }
-            }
+            outcome::cancelled(error.to_string())
+        } else {
+            outcome::failed(error.into_failure())
         }
     }
 
@@ -188,17 +179,5 @@ fn uncommitted(error: &StoreError) -> (TaskOutcome, Kept) {
     };
     let message = format!("the activity's transaction could not be committed: {error}");
     let failure = Failure::new(error_types::ACTIVITY_FAILED, message);
-    (TaskOutcome::Failed { failure }, kept)
-}
-
-/// A result too large to store would be refused for ever: the run sees that instead.
-fn completed(result: Payload) -> TaskOutcome {
-    let bytes = result.as_bytes().len();
-    if bytes <= PAYLOAD_BYTES_MAX {
-        return TaskOutcome::Completed { result };
-    }
-    let message = format!("the result has {bytes} bytes, the limit is {PAYLOAD_BYTES_MAX}");
-    TaskOutcome::Failed {
-        failure: Failure::new(error_types::INVALID_OUTPUT, message).non_retryable(),
-    }
+    (outcome::failed(failure), kept)
 }

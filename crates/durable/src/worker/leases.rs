@@ -13,14 +13,16 @@ use uuid::Uuid;
 
 use crate::activity::HeartbeatSink;
 use crate::persistence::model::{ClaimedTask, LeaseExtension, LeaseState, TaskLease};
-use crate::persistence::{Bug, WorkerPort, planted};
+use crate::persistence::{Bug, StoreError, WorkerPort, planted};
 use crate::runtime::Runtime;
+use crate::worker::batches::batches;
 
-/// Renews leases in batches; a user's heartbeat goes with the next batch, which is at most [`BEAT_DELAY`] away.
+/// Renews leases in batches; a user's heartbeat goes with the next batch, which is at most 100 ms away.
 ///
 /// A heartbeat is taken out of the waiting ones only once the store has it: one that comes while a batch is under way
-/// stays for the next.
-pub(crate) struct LeaseKeeper {
+/// stays for the next. What one heartbeat brings can cost nobody the lease: a batch that is refused is split, down to the one at fault, which is
+/// then renewed without its details.
+pub struct HeartbeatBatcher {
     port: Arc<dyn WorkerPort>,
     runtime: Runtime,
     lease: Duration,
@@ -43,10 +45,43 @@ struct Beat {
     details: Payload,
 }
 
+/// A lease as it goes into a batch.
+#[derive(Clone)]
+struct Renewal {
+    lease: TaskLease,
+    beat: Option<Beat>,
+}
+
+impl Renewal {
+    fn bytes(&self) -> usize {
+        self.beat.as_ref().map_or(0, |beat| beat.details.len())
+    }
+}
+
+/// Whether the store took what it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// It did.
+    All,
+    /// Some leases are not renewed: soon again.
+    NotAll,
+}
+
+impl Sent {
+    fn and(self, other: Self) -> Self {
+        match self {
+            Self::All => other,
+            Self::NotAll => self,
+        }
+    }
+}
+
 /// How long heartbeats gather before they are sent.
 const BEAT_DELAY: Duration = Duration::from_millis(100);
+/// Wait before leases that could not be renewed are sent again: short, so that a lease lives through several failures.
+const RENEW_AGAIN: Duration = Duration::from_millis(500);
 
-impl LeaseKeeper {
+impl HeartbeatBatcher {
     pub(crate) fn new(
         port: Arc<dyn WorkerPort>,
         runtime: Runtime,
@@ -77,6 +112,19 @@ impl LeaseKeeper {
         self.held.lock().remove(&key(lease));
     }
 
+    /// Leases that it keeps: one for each activity that runs.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held.lock().len()
+    }
+
+    /// Heartbeats that the store does not have yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let held = self.held.lock();
+        held.values().filter(|held| held.beat.is_some()).count()
+    }
+
     /// Renews and beats, for ever.
     pub(crate) async fn run(&self) {
         let mut renew_at = self.runtime.instant() + self.renewal;
@@ -85,47 +133,86 @@ impl LeaseKeeper {
             tokio::select! {
                 biased;
                 () = self.runtime.sleep(until) => {
-                    if !planted(Bug::LeasesNotRenewed) {
-                        self.send(|_| true).await;
-                    }
-                    renew_at = self.runtime.instant() + self.renewal;
+                    let sent = if planted(Bug::LeasesNotRenewed) {
+                        Sent::All
+                    } else {
+                        self.send(|_| true).await
+                    };
+                    renew_at = self.runtime.instant() + match sent {
+                        Sent::All => self.renewal,
+                        Sent::NotAll => self.renewal.min(RENEW_AGAIN),
+                    };
                 }
                 () = self.beat.notified() => {
                     self.runtime.sleep(BEAT_DELAY.min(self.renewal)).await;
-                    self.send(|held| held.beat.is_some()).await;
+                    if self.send(|held| held.beat.is_some()).await == Sent::NotAll {
+                        // The beats stay, and go with the next renewal.
+                        renew_at = renew_at.min(self.runtime.instant() + RENEW_AGAIN);
+                    }
                 }
             }
         }
     }
 
-    async fn send(&self, wanted: impl Fn(&Held) -> bool) {
-        let batch: Vec<(TaskLease, Option<Beat>)> = {
+    async fn send(&self, wanted: impl Fn(&Held) -> bool) -> Sent {
+        let renewals: Vec<Renewal> = {
             let held = self.held.lock();
             held.values()
                 .filter(|held| wanted(held))
-                .map(|held| (held.lease.clone(), held.beat.clone()))
+                .map(|held| Renewal {
+                    lease: held.lease.clone(),
+                    beat: held.beat.clone(),
+                })
                 .collect()
         };
-        if batch.is_empty() {
-            return;
+        let mut sent = Sent::All;
+        for batch in batches(renewals, Renewal::bytes) {
+            sent = sent.and(self.send_batch(&batch).await);
         }
-        let extensions = batch.iter().map(|(lease, beat)| LeaseExtension {
-            lease: lease.clone(),
-            extend: self.lease,
-            heartbeat: beat.as_ref().map(|beat| beat.details.clone()),
-        });
-        match self.port.extend_leases(extensions.collect(), None).await {
-            Ok(states) => {
-                for ((lease, beat), state) in batch.iter().zip(states) {
-                    self.settle(lease, beat.as_ref(), state);
-                }
-            }
+        sent
+    }
+
+    async fn send_batch(&self, batch: &[Renewal]) -> Sent {
+        let details = |beat: &Beat| beat.details.clone();
+        let error = match self.extend(batch, details).await {
+            Ok(()) => return Sent::All,
+            Err(error) => error,
+        };
+        if !error.is_refusal() {
             // The leases hold for a while yet, and the beats stay for the next batch.
+            warn!(%error, leases = batch.len(), "leases could not be renewed");
+            return Sent::NotAll;
+        }
+        if batch.len() > 1 {
+            let (one, other) = batch.split_at(batch.len() / 2);
+            let one = Box::pin(self.send_batch(one)).await;
+            return one.and(Box::pin(self.send_batch(other)).await);
+        }
+        warn!(%error, "a heartbeat was refused; the lease is renewed without its details");
+        match self.extend(batch, |_| Payload::ABSENT).await {
+            Ok(()) => Sent::All,
             Err(error) => {
-                warn!(%error, leases = batch.len(), "leases could not be renewed");
-                self.beat.notify_one();
+                warn!(%error, "a lease could not be renewed");
+                Sent::NotAll
             }
         }
+    }
+
+    async fn extend(
+        &self,
+        batch: &[Renewal],
+        details: impl Fn(&Beat) -> Payload,
+    ) -> Result<(), StoreError> {
+        let extensions = batch.iter().map(|renewal| LeaseExtension {
+            lease: renewal.lease.clone(),
+            extend: self.lease,
+            heartbeat: renewal.beat.as_ref().map(&details),
+        });
+        let extended = self.port.extend_leases(extensions.collect(), None).await?;
+        for (renewal, state) in batch.iter().zip(extended) {
+            self.settle(&renewal.lease, renewal.beat.as_ref(), state);
+        }
+        Ok(())
     }
 
     fn settle(&self, lease: &TaskLease, sent: Option<&Beat>, state: LeaseState) {
@@ -152,7 +239,7 @@ impl LeaseKeeper {
     }
 }
 
-impl HeartbeatSink for LeaseKeeper {
+impl HeartbeatSink for HeartbeatBatcher {
     fn queue(&self, lease: &TaskLease, details: Payload) {
         if let Some(held) = self.held.lock().get_mut(&key(lease)) {
             let number = held.beat.as_ref().map_or(0, |beat| beat.number) + 1;
@@ -165,3 +252,6 @@ impl HeartbeatSink for LeaseKeeper {
 fn key(lease: &TaskLease) -> (Uuid, Uuid) {
     (lease.task_id, lease.token)
 }
+
+#[cfg(test)]
+mod tests;

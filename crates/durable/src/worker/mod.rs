@@ -4,23 +4,27 @@
 //!   hand-over ─┐                       ┌─► Desk (the run's program is here: one commit with its next turn)
 //!   claims ────┴► Slot ─► Execution ───┴─► ResultSink (finish_tasks: the result waits in the run's inbox)
 //!                  │         │
-//!                  │         └ heartbeats ─► LeaseKeeper (extend_leases, in batches)
+//!                  │         └ heartbeats ─► HeartbeatBatcher (extend_leases, in batches)
 //!                  └ held until the result is stored
 //! ```
 
 mod backpressure;
+mod batches;
 mod capacity;
 mod claims;
 mod execution;
 mod leases;
+mod outcome;
 mod pool;
 mod results;
 mod settings;
 mod slots;
+#[cfg(test)]
+mod stub_port;
 
 pub use backpressure::{BackpressureConfig, BackpressureState};
 pub(crate) use claims::Claims;
-pub(crate) use leases::LeaseKeeper;
+pub use leases::HeartbeatBatcher;
 pub(crate) use pool::PoolParts;
 pub use pool::WorkerPool;
 pub(crate) use results::{Finished, ResultListener, ResultSink};

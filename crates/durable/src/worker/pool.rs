@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::capacity::Capacity;
 use super::execution::Execution;
 use super::results::{Finished, Kept};
-use super::{LeaseKeeper, ResultSink, Slot, Slots, WorkerSettings};
+use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome, TaskRelease};
@@ -28,7 +28,7 @@ pub struct WorkerPool {
     pub(super) activities: ActivityRegistry,
     pub(super) settings: WorkerSettings,
     pub(super) runtime: Runtime,
-    pub(super) leases: Arc<LeaseKeeper>,
+    pub(super) leases: Arc<HeartbeatBatcher>,
     pub(super) gate: Arc<Gate>,
     pub(super) once: Arc<dyn OnceLedger>,
     pub(super) transactions: Option<Arc<dyn Transactions>>,
@@ -58,7 +58,7 @@ pub(crate) struct PoolParts {
     pub(crate) settings: WorkerSettings,
     pub(crate) runtime: Runtime,
     pub(crate) port: Arc<dyn WorkerPort>,
-    pub(crate) leases: Arc<LeaseKeeper>,
+    pub(crate) leases: Arc<HeartbeatBatcher>,
     pub(crate) results: Arc<ResultSink>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) gate: Arc<Gate>,
@@ -115,13 +115,19 @@ impl WorkerPool {
         self.activities.types().map(str::to_owned).collect()
     }
 
+    /// What renews the leases of running activities and carries their heartbeats.
+    #[must_use]
+    pub fn heartbeats(&self) -> &HeartbeatBatcher {
+        &self.leases
+    }
+
     /// A slot for a task that is about to be queued by this process; none where it should wait in the queue like any other.
     pub(crate) fn reserve(&self, activity_type: &str, options: &ActivityOptions) -> Option<Slot> {
-        let direct = self.accepting_tasks()
-            && self.activities.contains(activity_type)
+        let direct = self.activities.contains(activity_type)
             && options.circuit_breaker.is_none()
             && options.rate_limit.is_none()
-            && !self.backlog.lock().contains(activity_type);
+            && !self.backlog.lock().contains(activity_type)
+            && self.pressure().is_none();
         if direct { self.slots.try_take() } else { None }
     }
 

@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tracing::{debug, error};
 
-use super::Slot;
-use crate::persistence::limits::BATCH_ITEMS_MAX;
+use super::batches::batches;
+use super::{Slot, outcome};
 use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
-use crate::persistence::{Bug, WorkerPort, planted};
+use crate::persistence::{Bug, StoreError, WorkerPort, check, planted};
 use crate::runtime::Runtime;
 
 /// An activity that has ended and whose outcome is not stored yet.
@@ -29,8 +29,15 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Whether the outcome is one that a turn commits: the activity is over and the run sees it.
+    fn bytes(&self) -> usize {
+        check::result_bytes(&self.outcome, &self.step_logs)
+    }
+
+    /// Whether the outcome is one that a turn commits: the activity is over, the run sees it, and it brings little.
     pub(crate) fn may_join_a_turn(&self) -> bool {
+        if self.step_logs.len() > JOIN_LINES_MAX || self.bytes() > JOIN_BYTES_MAX {
+            return false;
+        }
         match &self.outcome {
             TaskOutcome::Completed { .. } => true,
             TaskOutcome::Failed { failure } => {
@@ -55,6 +62,11 @@ pub(crate) enum Kept {
     /// Nobody knows whether its commit was carried out. The outcome here is that it was not; the store refuses it if it was.
     Unknown,
 }
+
+/// Most log lines, and most bytes, that an outcome may bring to a turn: a turn takes all that ended meanwhile, perhaps in every slot, and has
+/// limits of its own.
+const JOIN_LINES_MAX: usize = 16;
+const JOIN_BYTES_MAX: usize = 128 * 1024;
 
 /// What follows from a stored result.
 pub(crate) trait ResultListener: Send + Sync + 'static {
@@ -118,22 +130,22 @@ impl ResultSink {
     /// Stores what comes in, for ever.
     pub(crate) async fn run(&self, listener: &dyn ResultListener) {
         loop {
-            let batch: Vec<Finished> = {
-                let mut waiting = self.waiting.lock();
-                let take = waiting.len().min(BATCH_ITEMS_MAX / 10);
-                waiting.drain(..take).collect()
-            };
-            if batch.is_empty() {
+            let waiting = std::mem::take(&mut *self.waiting.lock());
+            if waiting.is_empty() {
                 self.bell.notified().await;
                 continue;
             }
-            let count = batch.len();
-            self.store_batch(batch, listener).await;
-            *self.open.lock() -= count;
-            self.stored.notify_waiters();
+            for batch in batches(waiting, Finished::bytes) {
+                let count = batch.len();
+                self.store_batch(batch, listener).await;
+                *self.open.lock() -= count;
+                self.stored.notify_waiters();
+            }
         }
     }
 
+    /// Stores a batch. One that the store refuses is split until only the one at fault is refused, which then ends as a failed attempt: to
+    /// try the activity again would end in the same refusal.
     async fn store_batch(&self, mut batch: Vec<Finished>, listener: &dyn ResultListener) {
         batch.retain(|finished| match &finished.kept {
             Kept::Already(outcome) => {
@@ -145,6 +157,33 @@ impl ResultSink {
         if batch.is_empty() {
             return;
         }
+        let error = match self.store_until_known(&batch, listener).await {
+            Ok(()) => return,
+            Err(error) => error,
+        };
+        if !error.is_refusal() {
+            // Their leases run out and the tasks are tried again.
+            error!(%error, results = batch.len(), "results could not be stored");
+        } else if batch.len() > 1 {
+            let other = batch.split_off(batch.len() / 2);
+            Box::pin(self.store_batch(batch, listener)).await;
+            Box::pin(self.store_batch(other, listener)).await;
+        } else {
+            let task_id = batch[0].task.lease.task_id;
+            error!(%error, %task_id, "a result was refused; the activity has failed");
+            batch[0].outcome = outcome::refused(&error);
+            batch[0].step_logs.clear();
+            if let Err(error) = self.store_until_known(&batch, listener).await {
+                error!(%error, %task_id, "and its failure was refused too");
+            }
+        }
+    }
+
+    async fn store_until_known(
+        &self,
+        batch: &[Finished],
+        listener: &dyn ResultListener,
+    ) -> Result<(), StoreError> {
         let results: Vec<TaskResult> = batch.iter().map(|finished| self.result(finished)).collect();
         let mut wait_ms = RETRY_MS_FIRST;
         loop {
@@ -153,20 +192,16 @@ impl ResultSink {
                     for (finished, outcome) in batch.iter().zip(outcomes) {
                         tell(listener, finished, &outcome);
                     }
-                    return;
+                    return Ok(());
                 }
-                Err(_) if planted(Bug::ResultDroppedOnError) => return,
+                Err(_) if planted(Bug::ResultDroppedOnError) => return Ok(()),
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     debug!(%error, wait_ms, "results are stored again");
                     let wait = self.runtime.jittered(Duration::from_millis(wait_ms));
                     self.runtime.sleep(wait).await;
                     wait_ms = (wait_ms * 2).min(RETRY_MS_MAX);
                 }
-                Err(error) => {
-                    // The store will never take them as they are. Their leases run out and the tasks are tried again.
-                    error!(%error, results = batch.len(), "results were refused");
-                    return;
-                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -192,5 +227,99 @@ fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutc
         FinishOutcome::LeaseLost => {
             debug!(task_id = %task.lease.task_id, "the result came too late");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durable_core::{Failure, Payload, error_types};
+
+    use super::*;
+    use crate::persistence::limits::PAYLOAD_BYTES_MAX;
+    use crate::worker::Slots;
+    use crate::worker::stub_port::{StubPort, task};
+
+    struct Deaf;
+
+    impl ResultListener for Deaf {
+        fn recorded(&self, _: &ClaimedTask, _: bool) {}
+        fn retrying(&self, _: &ClaimedTask, _: durable_core::Timestamp) {}
+    }
+
+    fn finished(slots: &Slots, number: u128, result: &Payload) -> Finished {
+        Finished {
+            task: task(number),
+            outcome: TaskOutcome::Completed {
+                result: result.clone(),
+            },
+            step_logs: Vec::new(),
+            kept: Kept::NotYet,
+            slot: slots.try_take().expect("is free"),
+        }
+    }
+
+    /// Stores them all; answers what the port took, by task.
+    async fn stored(port: StubPort, results: &[Payload]) -> Vec<TaskResult> {
+        let port = Arc::new(port);
+        let sink = ResultSink::new(Arc::clone(&port) as Arc<dyn WorkerPort>, Runtime::real());
+        let slots = Slots::new(results.len());
+        let all = (1..).zip(results);
+        sink.store(all.map(|(n, result)| finished(&slots, n, result)).collect());
+        tokio::select! {
+            biased;
+            () = sink.run(&Deaf) => {}
+            () = sink.flushed() => {}
+        }
+        assert_eq!(slots.free(), results.len(), "every slot is free again");
+        let mut taken = port.finished.lock().concat();
+        taken.sort_by_key(|result| result.lease.task_id);
+        taken
+    }
+
+    #[tokio::test]
+    async fn one_refused_result_refuses_only_itself() {
+        let payload = |text: &str| Payload::from_value(&text).unwrap();
+        let mut results = vec![payload("fine"); 9];
+        results[3] = payload("poison");
+        let port = StubPort {
+            poison: Some("poison"),
+            ..StubPort::default()
+        };
+        let taken = stored(port, &results).await;
+        assert_eq!(taken.len(), 9);
+        for (place, result) in taken.iter().enumerate() {
+            match &result.outcome {
+                TaskOutcome::Completed { .. } => assert_ne!(place, 3),
+                TaskOutcome::Failed {
+                    failure:
+                        Failure {
+                            error_type,
+                            retryable: false,
+                            ..
+                        },
+                } => {
+                    assert_eq!((place, &**error_type), (3, error_types::INVALID_OUTPUT));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn more_bytes_than_one_call_takes_are_all_stored() {
+        let text = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX - 2));
+        let large = Payload::from_json_text(text).unwrap();
+        let taken = stored(StubPort::default(), &vec![large; 70]).await;
+        let completed = |r: &&TaskResult| matches!(r.outcome, TaskOutcome::Completed { .. });
+        assert_eq!(taken.iter().filter(completed).count(), 70);
+    }
+
+    #[tokio::test]
+    async fn results_are_stored_when_the_store_is_back() {
+        let port = StubPort {
+            failures: Mutex::new(3),
+            ..StubPort::default()
+        };
+        assert_eq!(stored(port, &[Payload::ABSENT]).await.len(), 1);
     }
 }

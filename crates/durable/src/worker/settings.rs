@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::BackpressureConfig;
 
 /// How a process runs activities.
-#[derive(Debug, Clone)]
+///
+/// An engine's builder begins with [`WorkerSettings::from_env`]: what the program sets itself wins over the environment.
+#[derive(Debug, Clone, PartialEq)]
 pub struct WorkerSettings {
     /// Activities running at once; `MAX_CONCURRENT_TASKS`.
     pub max_concurrent_tasks: usize,
@@ -25,7 +27,8 @@ pub struct WorkerSettings {
     pub backpressure: BackpressureConfig,
     /// Claims less while one task in a hundred takes longer than this.
     pub latency_threshold: Duration,
-    /// The worker's group.
+    /// The worker's group: for people, who find it in lists and filter by it. It routes nothing: a worker takes tasks of every activity type it
+    /// has, whatever its group.
     pub group: String,
 }
 
@@ -56,7 +59,7 @@ impl WorkerSettings {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    fn from_variables(read: impl Fn(&str) -> Option<String>) -> crate::Result<Self> {
+    pub(crate) fn from_variables(read: impl Fn(&str) -> Option<String>) -> crate::Result<Self> {
         let number = |name: &str| -> crate::Result<Option<u64>> {
             let Some(text) = read(name) else {
                 return Ok(None);

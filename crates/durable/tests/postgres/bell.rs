@@ -102,11 +102,18 @@ async fn nobody_hears_their_own_rings() {
 }
 
 #[tokio::test]
-async fn every_call_answers_the_same_bell() {
+async fn listeners_on_one_store_all_hear_and_take_nothing_from_each_other() {
     let (first, second, _) = two_processes().await;
-    let again = first.store.bell().expect("a bell");
+    let beside = first.store.bell().expect("a bell");
+    assert_eq!(beside.listen().await, Ring::everything(), "it was away");
     second.bell.ring(tasks("charge"));
-    assert_eq!(again.listen().await, tasks("charge"));
+    assert_eq!(first.hears().await, tasks("charge"));
+    assert_eq!(beside.listen().await, tasks("charge"));
+    beside.ring(tasks("ship"));
+    assert_eq!(first.hears().await, tasks("ship"), "in the same process");
+    assert_eq!(second.hears().await, tasks("ship"), "and in another");
+    first.bell.ring(tasks("last"));
+    assert_eq!(beside.listen().await, tasks("last"), "not its own before");
 }
 
 #[tokio::test]

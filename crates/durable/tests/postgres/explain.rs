@@ -6,12 +6,12 @@ use tokio_postgres::Client;
 
 use crate::server::{connect, open};
 
-/// Statements that read all of something on purpose: dumps, counts, small tables, totals.
+/// Statements that read all of something on purpose: dumps, counts, small tables, totals, ticks once an hour.
 fn reads_all(name: &str) -> bool {
     name.starts_with("DUMP_")
         || name.starts_with("COUNT_")
         || name.starts_with("LIST_")
-        || ["READ_ROLLUPS", "STOP_SILENT_WORKERS"].contains(&name)
+        || ["OLD_SLOTS", "READ_ROLLUPS", "STOP_SILENT_WORKERS"].contains(&name)
 }
 
 /// A connection set up as the hot pools set theirs up.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use durable_testkit::engine_suite::{Script, Scripted};
-use durable_testkit::process::{EffectsFile, open_store};
+use durable_testkit::process::{EffectsFile, STOPPED, open_store};
 use everruns_durable::engine::EngineBuilder;
 use everruns_durable::prelude::*;
 use everruns_durable::{Client, Engine};
@@ -77,7 +77,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// `effect` writes its effect down and answers its input; `paced` does so after as many milliseconds as its input says;
-/// `shaky` fails as long as the file beside the effects that ends in `.down` exists.
+/// `shaky` fails as long as the file beside the effects that ends in `.down` exists; `held` answers once the one that ends in `.open` does, and
+/// writes down when it is told to stop.
 fn with_activities(builder: EngineBuilder, args: &Args) -> anyhow::Result<EngineBuilder> {
     let effects = Arc::new(EffectsFile::append_to(&args.effects)?);
     let hang = args.hang;
@@ -85,7 +86,9 @@ fn with_activities(builder: EngineBuilder, args: &Args) -> anyhow::Result<Engine
     let note = move |effects: &EffectsFile, ctx: &ActivityContext| {
         effects.note(ctx.workflow_id, &ctx.activity_id, ctx.attempt)
     };
-    let (effect, paced, shaky) = (Arc::clone(&effects), Arc::clone(&effects), effects);
+    let open = args.effects.with_extension("open");
+    let (effect, paced) = (Arc::clone(&effects), Arc::clone(&effects));
+    let (shaky, held) = (Arc::clone(&effects), effects);
     Ok(builder
         .activity_fn("effect", move |ctx: ActivityContext, input: Value| {
             let effects = Arc::clone(&effect);
@@ -114,8 +117,26 @@ fn with_activities(builder: EngineBuilder, args: &Args) -> anyhow::Result<Engine
                 }
                 Ok(input)
             }
+        })
+        .activity_fn("held", move |ctx: ActivityContext, input: Value| {
+            let effects = Arc::clone(&held);
+            let open = open.clone();
+            async move {
+                note(&effects, &ctx)?;
+                while !open.exists() {
+                    if ctx.is_cancelled() {
+                        effects.note(ctx.workflow_id, STOPPED, ctx.attempt)?;
+                        return Err(ActivityError::new("Stopped", "as it was told to"));
+                    }
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Ok(input)
+            }
         }))
 }
+
+/// How often a `held` activity looks whether it may go on.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// How long a `paced` activity works: long against what its handing out costs, so that slots are what limits a worker.
 const PACE: Duration = Duration::from_millis(50);

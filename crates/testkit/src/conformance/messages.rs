@@ -303,7 +303,7 @@ async fn a_child_that_timed_out_tells_its_parent(w: &World) {
         now: w.now(),
     };
     let fired = w.store.fire_due(due).await.expect("fire_due");
-    assert_eq!(fired.runs_timed_out, 1);
+    assert_eq!(fired.runs_timed_out.len(), 1);
     w.relay().await;
     let error = w.run(child).await.error.expect("an error");
     assert_eq!(error.error_type, error_types::RUN_TIMEOUT);

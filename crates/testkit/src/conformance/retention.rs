@@ -6,8 +6,9 @@ use durable_core::{AttributeValue, ExhaustedPolicy, RetryPolicy, Timestamp};
 use everruns_durable::persistence::limits::TOMBSTONE_DAYS;
 use everruns_durable::persistence::model::{
     ClaimOutbox, ClosePolicy, DeadLetterDecision, DecisionOutcome, KeyKind, KeyRecord, LogLevel,
-    NewOutboxEvent, NewStepLog, OutSignal, OutboxReport, OutboxResult, PurgeRuns, SendOutcome,
-    SendRejection, StartOutcome, StartRejection, TaskOutcome, TaskResult,
+    NewOutboxEvent, NewStepLog, OutSignal, OutboxReport, OutboxResult, OverlapPolicy, PurgeRuns,
+    ScheduleFire, ScheduleRecord, SendOutcome, SendRejection, StartOutcome, StartRejection,
+    TaskOutcome, TaskResult, after,
 };
 use uuid::Uuid;
 
@@ -25,6 +26,7 @@ claims! { "retention":
     the_keys_of_a_purged_run_are_free_again,
     a_business_id_stays_with_its_last_run,
     totals_and_ticks_outlive_the_run,
+    ticks_that_nobody_could_take_again_are_forgotten,
     nothing_reaches_a_purged_run,
     four_purges_at_once_count_each_run_once,
 }
@@ -299,10 +301,9 @@ async fn a_business_id_stays_with_its_last_run(w: &World) {
     assert_eq!((business.len(), business[0].run_id), (1, last));
 }
 
-async fn totals_and_ticks_outlive_the_run(w: &World) {
-    use everruns_durable::persistence::model::{OverlapPolicy, ScheduleFire, ScheduleRecord};
-    let schedule = ScheduleRecord {
-        id: "hourly".into(),
+fn hourly(w: &World, id: &str) -> ScheduleRecord {
+    ScheduleRecord {
+        id: id.into(),
         workflow_type: "workflow".into(),
         version: String::new(),
         input: json("1"),
@@ -316,7 +317,58 @@ async fn totals_and_ticks_outlive_the_run(w: &World) {
         last_run: None,
         created_at: w.instant(),
         updated_at: w.instant(),
+    }
+}
+
+async fn ticks_that_nobody_could_take_again_are_forgotten(w: &World) {
+    const WINDOW_DAYS: u32 = 60;
+    let mut patient = hourly(w, "patient@1-");
+    patient.catchup_window_ms = i64::from(WINDOW_DAYS) * 24 * 60 * 60 * 1000;
+    let schedules = [hourly(w, "hasty"), patient, hourly(w, "deleted@")];
+    for schedule in &schedules {
+        w.store.put_schedule(schedule.clone()).await.expect("put");
+        // Two ticks each; the second is the last one.
+        for hours in 0..2 {
+            let nominal = after(w.instant(), SECOND * 3600 * hours);
+            let fire = ScheduleFire {
+                schedule_id: schedule.id.clone(),
+                nominal,
+                next_fire_at: Some(after(nominal, SECOND * 3600)),
+                start: None,
+            };
+            one(w.store.fire_schedules(vec![fire], w.now()).await);
+        }
+    }
+    let deleted = w.store.delete_schedule("deleted@").await;
+    assert!(deleted.expect("delete"));
+    let ticks = async || -> Vec<String> {
+        let keys = w.everything().await.keys;
+        assert!(keys.iter().all(|key| key.kind == KeyKind::CronSlot));
+        let ids = keys.into_iter().map(|key| {
+            let (id, _) = key.key.rsplit_once('@').expect("a tick's key");
+            id.to_owned()
+        });
+        ids.collect()
     };
+    w.advance(DAY * 30 - SECOND);
+    purge(w).await;
+    assert_eq!(ticks().await.len(), 6, "all are young enough");
+    w.advance(SECOND);
+    assert_eq!(purge_before(w, w.instant(), 0).await, 0);
+    assert_eq!(
+        ticks().await.len(),
+        6,
+        "not while runs may be left to purge"
+    );
+    purge(w).await;
+    assert_eq!(ticks().await, ["hasty", "patient@1-", "patient@1-"]);
+    w.advance(DAY * WINDOW_DAYS);
+    purge(w).await;
+    assert_eq!(ticks().await, ["hasty", "patient@1-"], "their last ones");
+}
+
+async fn totals_and_ticks_outlive_the_run(w: &World) {
+    let schedule = hourly(w, "hourly");
     w.store.put_schedule(schedule.clone()).await.expect("put");
     let fire = ScheduleFire {
         schedule_id: schedule.id,

@@ -15,6 +15,8 @@ use crate::world::{WORKFLOW, at_once, json, one};
 claims! { "schedules":
     a_schedule_is_kept_as_it_was_put,
     replacing_a_schedule_keeps_when_it_was_made_and_what_it_did,
+    a_schedule_that_was_changed_meanwhile_is_not_swapped,
+    of_many_who_swap_a_schedule_at_once_one_succeeds,
     schedules_are_listed_by_id_in_pages,
     a_deleted_schedule_is_gone,
     due_schedules_come_earliest_first_without_paused_ones,
@@ -123,6 +125,75 @@ async fn replacing_a_schedule_keeps_when_it_was_made_and_what_it_did(w: &World) 
         ..second
     };
     assert_eq!(get(w, "hourly").await, Some(expected));
+}
+
+async fn a_schedule_that_was_changed_meanwhile_is_not_swapped(w: &World) {
+    let swap = async |seen: Option<&ScheduleRecord>, next: &ScheduleRecord| {
+        let swapped = w.store.swap_schedule(seen.cloned(), next.clone()).await;
+        swapped.expect("swap_schedule")
+    };
+    let first = schedule(w, "hourly");
+    assert!(!swap(Some(&first), &first).await, "there is none");
+    assert_eq!(get(w, "hourly").await, None);
+    assert!(swap(None, &first).await);
+    assert!(!swap(None, &first).await, "there is one");
+    let stored = get(w, "hourly").await.expect("is there");
+    assert_eq!(stored, first);
+    // Whatever changes it: a tick, a pause, anything else that is put.
+    w.advance(HOUR);
+    let taken = tick(w, &stored);
+    fire(w, taken.clone()).await;
+    let paused = ScheduleRecord {
+        paused: true,
+        ..stored.clone()
+    };
+    assert!(!swap(Some(&stored), &paused).await, "its tick was taken");
+    let fired = get(w, "hourly").await.expect("is there");
+    assert_eq!(fired.last_fire_at, Some(taken.nominal));
+    assert!(!fired.paused);
+    w.advance(HOUR);
+    let replaced = ScheduleRecord {
+        paused: true,
+        input: json("9"),
+        created_at: w.instant(),
+        last_fire_at: None,
+        last_run: None,
+        ..fired.clone()
+    };
+    assert!(swap(Some(&fired), &replaced).await);
+    let expected = ScheduleRecord {
+        paused: true,
+        input: json("9"),
+        ..fired.clone()
+    };
+    assert_eq!(get(w, "hourly").await, Some(expected), "its past is kept");
+    assert!(!swap(Some(&fired), &replaced).await, "repeated");
+    let other = schedule(w, "other");
+    let refused = w.store.swap_schedule(Some(fired), other).await;
+    assert!(refused.is_err_and(|error| error.is_refusal()));
+}
+
+async fn of_many_who_swap_a_schedule_at_once_one_succeeds(w: &World) {
+    for round in 0..10 {
+        let id = format!("s{round}");
+        for seen in [None, Some(schedule(w, &id))] {
+            let callers = (0..8)
+                .map(|caller| {
+                    let (store, seen) = (w.store.clone(), seen.clone());
+                    let mut next = schedule(w, &id);
+                    if seen.is_some() {
+                        next.catchup_window_ms = 1_000 + caller;
+                    }
+                    async move {
+                        let swapped = store.swap_schedule(seen, next).await;
+                        swapped.expect("swap_schedule")
+                    }
+                })
+                .collect();
+            let swapped = at_once(callers).await;
+            assert_eq!(swapped.iter().filter(|done| **done).count(), 1);
+        }
+    }
 }
 
 async fn schedules_are_listed_by_id_in_pages(w: &World) {

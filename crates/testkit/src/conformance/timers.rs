@@ -226,7 +226,7 @@ async fn a_heap_of_due_timers_holds_up_neither_tasks_nor_deadlines(w: &World) {
     w.advance(SECOND);
     let due = fire(w, 10).await;
     assert_eq!(
-        (due.timers, due.tasks_ready, due.runs_timed_out),
+        (due.timers, due.tasks_ready, due.runs_timed_out.len()),
         (10, 1, 1)
     );
 }
@@ -369,10 +369,10 @@ async fn a_run_past_its_run_timeout_fails(w: &World) {
     let run_id = w.start_one(with_timeouts(w, Some(10), Some(20))).await;
     w.queue(run_id, vec![w.task("a")]).await;
     w.advance(SECOND * 10 - MICRO);
-    assert_eq!(w.fire_due().await.runs_timed_out, 0);
+    assert_eq!(w.fire_due().await.runs_timed_out.len(), 0);
     w.advance(MICRO);
     let expected = Fired {
-        runs_timed_out: 1,
+        runs_timed_out: vec![run_id],
         ..Fired::default()
     };
     assert_eq!(w.fire_due().await, expected);
@@ -391,7 +391,7 @@ async fn a_run_past_its_execution_timeout_fails_with_that_even_if_both_passed(w:
     let only = w.start_one(with_timeouts(w, None, Some(10))).await;
     let both = w.start_one(with_timeouts(w, Some(5), Some(10))).await;
     w.advance(SECOND * 10);
-    assert_eq!(w.fire_due().await.runs_timed_out, 2);
+    assert_eq!(w.fire_due().await.runs_timed_out.len(), 2);
     for run_id in [only, both] {
         let run = w.run(run_id).await;
         assert_eq!(run.error, Some(execution_timeout()));
@@ -410,12 +410,12 @@ async fn continuing_as_new_renews_the_run_timeout_and_not_the_execution_timeout(
     w.advance(SECOND * 4);
     let due = w.fire_due().await;
     assert_eq!(
-        (due.runs_timed_out, due.next_due),
+        (due.runs_timed_out.len(), due.next_due),
         (0, run.execution_deadline),
         "the first iteration's deadline is no more"
     );
     w.advance(SECOND * 3);
-    assert_eq!(w.fire_due().await.runs_timed_out, 1);
+    assert_eq!(w.fire_due().await.runs_timed_out.len(), 1);
     assert_eq!(w.run(run_id).await.error, Some(execution_timeout()));
 }
 
@@ -446,7 +446,7 @@ async fn deadlines_go_before_timers(w: &World) {
     w.set_timer(run_id, "t", SECOND).await;
     w.advance(SECOND * 10);
     let due = w.fire_due().await;
-    assert_eq!((due.runs_timed_out, due.timers), (1, 0));
+    assert_eq!((due.runs_timed_out.len(), due.timers), (1, 0));
 }
 
 async fn deadlines_are_handled_in_bounded_batches_earliest_first(w: &World) {
@@ -463,7 +463,7 @@ async fn deadlines_are_handled_in_bounded_batches_earliest_first(w: &World) {
     w.advance(SECOND * 10);
     runs.sort_unstable();
     for pair in runs.chunks(2) {
-        assert_eq!(fire(w, 2).await.runs_timed_out, 2);
+        assert_eq!(fire(w, 2).await.runs_timed_out.len(), 2);
         for (_, run_id) in pair {
             assert_eq!(w.run(*run_id).await.status, WorkflowStatus::Failed);
         }

@@ -5,8 +5,8 @@
 
 use durable_core::{Failure, Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    BreakerRecord, DeadLetterDecision, NewStepLog, OutboxResult, StartRun, TaskEnd, TaskOutcome,
-    TurnCommit,
+    BreakerRecord, DeadLetterDecision, NewStepLog, OutboxResult, ScheduleRecord, StartRun, TaskEnd,
+    TaskOutcome, TurnCommit,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -52,6 +52,11 @@ pub(crate) enum Intent {
     },
     /// A tick of a schedule: the next one, or one that is `late_ms` beside it.
     Tick(Vec<TickIntent>),
+    /// A schedule that takes the place of the stored one, or of one that is not there (any more).
+    Swap {
+        schedule: ScheduleRecord,
+        stale: bool,
+    },
     /// A breaker saved over its stored version plus `ahead`.
     SaveBreaker { breaker: BreakerRecord, ahead: i64 },
     /// Reports of a publisher.

@@ -84,6 +84,7 @@ requests! {
     RelayMessages { relay: RelayMessages } -> Relayed = "relay_messages" |s, now| s.relay_messages(RelayMessages { now, ..relay });
     // ---- schedules
     PutSchedule { schedule: ScheduleRecord } -> () = "put_schedule" |s, _| s.put_schedule(schedule);
+    SwapSchedule { seen: Option<Box<ScheduleRecord>>, schedule: Box<ScheduleRecord> } -> bool = "swap_schedule" |s, _| s.swap_schedule(seen.map(|seen| *seen), *schedule);
     GetSchedule { id: String } -> Option<ScheduleRecord> = "get_schedule" |s, _| s.get_schedule(&id);
     ListSchedules { page: Page } -> Vec<ScheduleRecord> = "list_schedules" |s, _| s.list_schedules(page);
     DeleteSchedule { id: String } -> bool = "delete_schedule" |s, _| s.delete_schedule(&id);

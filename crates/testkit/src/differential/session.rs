@@ -6,8 +6,8 @@ use durable_core::{Timestamp, WorkflowEvent};
 use everruns_durable::persistence::WorkflowEventStore;
 use everruns_durable::persistence::model::{
     BlockRun, BreakerRecord, ClaimedTurn, Fact, FinishedTask, LeaseExtension, NewSignal, Next,
-    OutboxReport, ScheduleFire, SendSignal, TaskLease, TaskPlace, TaskRelease, TaskResult,
-    TurnCommit, TurnOutcome, after,
+    OutboxReport, ScheduleFire, ScheduleRecord, SendSignal, TaskLease, TaskPlace, TaskRelease,
+    TaskResult, TurnCommit, TurnOutcome, after,
 };
 use uuid::Uuid;
 
@@ -152,6 +152,7 @@ impl Session {
                 }
             }
             Intent::Tick(ticks) => ticks_of(first, ticks, step.now).await,
+            Intent::Swap { schedule, stale } => swap(first, schedule, stale).await,
             Intent::SaveBreaker { breaker, ahead } => save(first, breaker, ahead).await,
             Intent::Report(reports) => Request::FinishOutbox {
                 reports: reports
@@ -375,6 +376,23 @@ async fn ticks_of(
         });
     }
     Request::FireSchedules { fires }
+}
+
+async fn swap(first: &dyn WorkflowEventStore, schedule: ScheduleRecord, stale: bool) -> Request {
+    let mut seen = first.get_schedule(&schedule.id).await.ok().flatten();
+    if stale {
+        seen = match seen {
+            Some(mut seen) => {
+                seen.paused = !seen.paused;
+                Some(seen)
+            }
+            None => Some(schedule.clone()),
+        };
+    }
+    Request::SwapSchedule {
+        seen: seen.map(Box::new),
+        schedule: Box::new(schedule),
+    }
 }
 
 async fn save(first: &dyn WorkflowEventStore, mut breaker: BreakerRecord, ahead: i64) -> Request {

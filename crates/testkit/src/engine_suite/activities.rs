@@ -17,10 +17,12 @@ claims! { "activities":
     parallel_tasks_all_run,
     a_parked_activity_waits_for_its_letter_to_be_decided,
     a_requeued_letter_is_tried_again,
+    a_letter_of_a_run_that_ended_says_how_it_ended,
     a_failed_run_is_taken_back_to_before_its_failure,
     heartbeat_details_reach_the_next_attempt,
     an_attempt_past_its_time_is_tried_again,
     an_activity_without_a_worker_runs_when_one_comes,
+    engines_and_clients_on_one_open_store_hear_each_other,
 }
 
 async fn a_failed_attempt_is_tried_again_until_it_succeeds(arena: &Arena) {
@@ -177,6 +179,22 @@ async fn a_requeued_letter_is_tried_again(arena: &Arena) {
     engine.shutdown().await.expect("stops");
 }
 
+async fn a_letter_of_a_run_that_ended_says_how_it_ended(arena: &Arena) {
+    let engine = arena.engine(&Effects::new()).start().await.expect("starts");
+    let client = engine.client();
+    let run = client
+        .start::<Scripted>(Script::of([parked("broken", 0)]))
+        .await
+        .expect("starts");
+    let letter = first_letter(&engine).await;
+    run.terminate("seen enough").await.expect("ends");
+    let refused = client.complete_dead_letter(run.id(), letter, &1).await;
+    let error = refused.expect_err("the run has ended");
+    assert!(error.is_run_finished(), "{error}");
+    assert!(error.to_string().contains("failed"), "{error}");
+    engine.shutdown().await.expect("stops");
+}
+
 async fn a_failed_run_is_taken_back_to_before_its_failure(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.engine(&effects).start().await.expect("starts");
@@ -270,4 +288,43 @@ async fn an_activity_without_a_worker_runs_when_one_comes(arena: &Arena) {
     assert_eq!(run.result().await.expect("completes"), json!([1]));
     engine.shutdown().await.expect("stops");
     worker.shutdown().await.expect("stops");
+}
+
+async fn engines_and_clients_on_one_open_store_hear_each_other(arena: &Arena) {
+    // Nobody looks by himself within the life of this test: what is done, somebody rang for. A program that is not kept is at home nowhere
+    // though, and its run has to be claimed.
+    let replays = arena.always_replay;
+    let deaf = move |settings: &mut everruns_durable::engine::Settings| {
+        if replays {
+            settings.turns.owner_lease = Duration::from_millis(100);
+            settings.chores.fallback_poll = Duration::from_millis(100);
+        } else {
+            settings.turns.owner_lease = Duration::from_secs(3600);
+            settings.chores.fallback_poll = Duration::from_secs(3600);
+        }
+    };
+    let decider = everruns_durable::Engine::on(arena.store.clone())
+        .workflow::<Scripted>()
+        .always_replay(arena.always_replay)
+        .configure(deaf)
+        .start()
+        .await
+        .expect("starts");
+    let doer = everruns_durable::Engine::on(arena.store.clone())
+        .activity_fn("work", |_ctx, input: u32| async move { Ok(input) })
+        .configure(deaf)
+        .start()
+        .await
+        .expect("starts");
+    let client = everruns_durable::Client::on(arena.store.clone());
+    let steps = (0..5).map(|n| Step::activity("work", json!(n)));
+    let run = client
+        .start::<Scripted>(Script::of(steps))
+        .await
+        .expect("starts");
+    let result = tokio::time::timeout(Duration::from_secs(60), run.result()).await;
+    let result = result.expect("only a bell that is not heard takes so long");
+    assert_eq!(result.expect("completes"), json!([0, 1, 2, 3, 4]));
+    decider.shutdown().await.expect("stops");
+    doer.shutdown().await.expect("stops");
 }

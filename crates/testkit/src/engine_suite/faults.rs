@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use everruns_durable::Engine;
 use everruns_durable::core::Payload;
+use everruns_durable::persistence::model::LogLevel;
+use everruns_durable::prelude::{ActivityContext, ActivityError, Page};
 use serde_json::json;
 
 use super::{Arena, Effects, Script, Scripted, Step, blocked, claims};
@@ -11,6 +13,7 @@ use crate::faults::{FaultRates, FaultyStore};
 
 claims! { "faults":
     a_result_too_large_is_a_failure_the_run_sees,
+    what_an_activity_says_blocks_no_run,
     settings_that_cannot_be_are_refused,
     a_run_that_does_not_exist_is_not_found,
     an_idempotency_key_starts_one_run,
@@ -32,6 +35,38 @@ async fn a_result_too_large_is_a_failure_the_run_sees(arena: &Arena) {
     script.tolerates_failure = true;
     let result = engine.run::<Scripted>(script).await.expect("completes");
     assert_eq!(result[0]["failed"], json!("InvalidOutput"));
+    engine.shutdown().await.expect("stops");
+}
+
+async fn what_an_activity_says_blocks_no_run(arena: &Arena) {
+    let engine = arena
+        .engine(&Effects::new())
+        .activity_fn("chatty", |ctx: ActivityContext, attempts: u32| async move {
+            let huge = "x".repeat(5 * 1024 * 1024);
+            ctx.log_with(LogLevel::Info, "a \0 and a lot of data", &huge);
+            if ctx.attempt < attempts {
+                return Err(ActivityError::new("T".repeat(1_000), format!("\0{huge}")));
+            }
+            Ok(ctx.attempt)
+        })
+        .start()
+        .await
+        .expect("starts");
+    let script = Script::of([
+        Step::activity("chatty", json!(1)),
+        Step::tried("chatty", json!(2), 2),
+    ]);
+    let client = engine.client();
+    let run = client.start::<Scripted>(script).await.expect("starts");
+    assert_eq!(run.result().await.expect("completes"), json!([1, 2]));
+    let lines = arena.store.list_step_logs(run.id(), Page::default()).await;
+    let lines = lines.expect("lists");
+    assert_eq!(lines.len(), 3, "one of each attempt");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.message.contains("a lot of data"))
+    );
     engine.shutdown().await.expect("stops");
 }
 

@@ -30,6 +30,7 @@ mod scripted;
 mod sharp;
 mod signals;
 mod stopping;
+mod timeouts;
 mod timers;
 mod turns;
 mod updates;
@@ -153,6 +154,7 @@ pub fn all() -> Vec<Claim> {
         sharp::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
+        timeouts::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
         updates::CLAIMS,

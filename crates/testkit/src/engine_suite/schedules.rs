@@ -29,6 +29,7 @@ claims! { "schedules":
     a_tick_put_back_after_it_was_taken_holds_nothing_up,
     creating_the_same_schedule_again_changes_nothing,
     another_schedule_under_the_same_id_replaces_it,
+    a_pause_is_not_lost_to_a_replacement_at_the_same_time,
     a_cron_or_zone_that_cannot_be_read_is_refused,
     triggering_starts_a_run_now,
     a_backfill_starts_each_tick_once,
@@ -449,6 +450,31 @@ async fn another_schedule_under_the_same_id_replaces_it(arena: &Arena) {
     assert_eq!(second.created_at, first.created_at);
     let next = second.next_fire_at.expect("a next tick");
     assert_eq!(next.as_second() % 3600, 1800);
+}
+
+async fn a_pause_is_not_lost_to_a_replacement_at_the_same_time(arena: &Arena) {
+    let client = Client::on(arena.store.clone());
+    let schedule = |minute: usize| {
+        Schedule::cron("report", format!("{minute} * * * *")).workflow::<Scripted>(short())
+    };
+    for round in 0..20 {
+        let made = client.create_schedule(schedule(round)).await;
+        made.expect("creates");
+        let replacements = (0..4).map(|n| {
+            let (client, schedule) = (client.clone(), schedule(30 + n));
+            tokio::spawn(async move { client.create_schedule(schedule).await.map(drop) })
+        });
+        let mut all: Vec<_> = replacements.collect();
+        let pausing = client.clone();
+        all.push(tokio::spawn(async move {
+            pausing.pause_schedule("report").await
+        }));
+        for one in all {
+            one.await.expect("no panic").expect("is done");
+        }
+        assert!(stored(arena).await.paused, "round {round}");
+        client.resume_schedule("report").await.expect("resumes");
+    }
 }
 
 async fn a_cron_or_zone_that_cannot_be_read_is_refused(arena: &Arena) {

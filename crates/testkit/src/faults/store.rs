@@ -276,6 +276,7 @@ unreliable! { WorkflowEventStore {
     fn reap_leases(reap: ReapLeases) -> Vec<ReapedTask>;
     fn relay_messages(relay: RelayMessages) -> Relayed;
     fn put_schedule(schedule: ScheduleRecord) -> ();
+    fn swap_schedule(seen: Option<ScheduleRecord>, schedule: ScheduleRecord) -> bool;
     fn get_schedule(id: &str) -> Option<ScheduleRecord>;
     fn list_schedules(page: Page) -> Vec<ScheduleRecord>;
     fn delete_schedule(id: &str) -> bool;

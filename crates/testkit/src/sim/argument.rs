@@ -75,7 +75,7 @@ macro_rules! plain {
 plain! {
     Uuid, &[Uuid], i64, usize, &str, Duration, Timestamp, Payload, Page, Vec<BlockRun>,
     Vec<LeaseExtension>, Vec<TaskRelease>, Vec<SendSignal>, Vec<SendUpdate>,
-    Vec<TerminateRun>, ScheduleRecord, Vec<ScheduleFire>, WorkerStatus, WorkerFilter, DlqFilter,
+    Vec<TerminateRun>, ScheduleRecord, Option<ScheduleRecord>, Vec<ScheduleFire>, WorkerStatus, WorkerFilter, DlqFilter,
     DeadLetterDecision, BreakerRecord, Vec<OutboxReport>, RunFilter, TaskFilter,
 }
 

@@ -20,13 +20,17 @@ pub(super) fn updates(updates: &[SendUpdate]) -> usize {
 }
 
 pub(super) fn results(results: &[TaskResult]) -> usize {
-    let outcomes = results.iter().map(|result| match &result.outcome {
+    let bytes = |result: &TaskResult| self::result(&result.outcome, &result.step_logs);
+    results.iter().map(bytes).sum()
+}
+
+pub(super) fn result(outcome: &TaskOutcome, logs: &[NewStepLog]) -> usize {
+    let outcome = match outcome {
         TaskOutcome::Completed { result } => result.len(),
         TaskOutcome::Failed { failure: why } => failure(why),
         TaskOutcome::Cancelled { reason } => reason.len(),
-    });
-    let logs = results.iter().map(|result| step_logs(&result.step_logs));
-    outcomes.sum::<usize>() + logs.sum::<usize>()
+    };
+    outcome + step_logs(logs)
 }
 
 pub(super) fn extensions(extensions: &[LeaseExtension]) -> usize {

@@ -21,6 +21,11 @@ impl Clock {
         self.last = Some(now);
         now
     }
+
+    #[cfg(test)]
+    pub(super) fn set(&mut self, now: Timestamp) {
+        self.last = Some(now);
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl State {
             let tasks = first_due(&index.clocks, |key| key.0, now, due.max);
             for (_, run_id) in runs {
                 self.end_late_run(run_id, now);
-                fired.runs_timed_out += 1;
+                fired.runs_timed_out.push(run_id);
             }
             for (_, run_id, timer_id) in timers {
                 if let Some(timer) = self.take_timer(run_id, &timer_id) {
@@ -54,6 +54,7 @@ impl State {
                 }
             }
         }
+        fired.runs_timed_out.sort_unstable();
         fired.ready_runs = ready.into_iter().collect();
         fired.next_due = self.next_due();
         fired

@@ -33,6 +33,7 @@ mod turn;
 mod worker;
 
 use std::fmt;
+use std::sync::Arc;
 
 use durable_core::Timestamp;
 use parking_lot::Mutex;
@@ -40,12 +41,14 @@ use parking_lot::Mutex;
 use self::clock::Clock;
 use self::state::State;
 use super::Shards;
+use super::trays::Trays;
 
 /// A store that keeps everything in memory and forgets it when it is dropped.
 pub struct MemoryStore {
     shards: Shards,
     // A lock of short sections, never held across an await: no async mutex is needed.
     inner: Mutex<(Clock, State)>,
+    listeners: Arc<Trays>,
 }
 
 impl MemoryStore {
@@ -61,7 +64,14 @@ impl MemoryStore {
         Self {
             shards,
             inner: Mutex::new((Clock::default(), State::new(shards))),
+            listeners: Arc::default(),
         }
+    }
+
+    /// Sets the clock, for tests that need to know the time: it stands there until the machine's has caught up.
+    #[cfg(test)]
+    pub(crate) fn set_clock(&self, now: Timestamp) {
+        self.inner.lock().0.set(now);
     }
 
     /// Reads at one instant.

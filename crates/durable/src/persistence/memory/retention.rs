@@ -28,6 +28,9 @@ impl State {
         for run_id in &gone {
             self.purge_run(*run_id, now);
         }
+        if gone.len() < purge.max {
+            self.forget_slots(now);
+        }
         gone.len() as u64
     }
 
@@ -59,13 +62,35 @@ impl State {
     }
 
     fn forget_tombstones(&mut self, now: Timestamp) {
-        const DAY: u64 = 24 * 60 * 60;
-        let kept = Duration::from_secs(TOMBSTONE_DAYS.unsigned_abs() * DAY);
         self.keys.retain(|(kind, _), key| {
-            *kind != KeyKind::Tombstone || after(key.created_at, kept) >= now
+            *kind != KeyKind::Tombstone || after(key.created_at, KEPT) >= now
+        });
+    }
+
+    /// Forgets ticks that nobody could take again: long ago, beyond what their schedule makes up for, and not its last one.
+    fn forget_slots(&mut self, now: Timestamp) {
+        let Self {
+            keys, schedules, ..
+        } = self;
+        keys.retain(|(kind, slot), key| {
+            if *kind != KeyKind::CronSlot || after(key.created_at, KEPT) >= now {
+                return true;
+            }
+            let Some((id, tick)) = slot.rsplit_once('@') else {
+                return true;
+            };
+            schedules.get(id).is_some_and(|schedule| {
+                let window = u64::try_from(schedule.catchup_window_ms).unwrap_or(0);
+                let last = schedule.last_fire_at;
+                last.is_some_and(|last| last.as_microsecond().to_string() == tick)
+                    || after(key.created_at, Duration::from_millis(window)) >= now
+            })
         });
     }
 }
+
+/// For how long tombstones and ticks are kept at least.
+const KEPT: Duration = Duration::from_secs(TOMBSTONE_DAYS.unsigned_abs() * 24 * 60 * 60);
 
 /// Whether a run ended long enough ago and nothing of it is on its way.
 fn may_go(run: &RunState, finished_before: Timestamp) -> bool {

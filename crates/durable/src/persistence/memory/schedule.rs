@@ -25,6 +25,19 @@ impl State {
         self.schedules.insert(schedule.id.clone(), schedule);
     }
 
+    /// Puts a schedule if the stored one is as it was seen.
+    pub(super) fn swap_schedule(
+        &mut self,
+        seen: Option<&ScheduleRecord>,
+        schedule: ScheduleRecord,
+    ) -> bool {
+        let unchanged = self.schedules.get(&schedule.id) == seen;
+        if unchanged {
+            self.put_schedule(schedule);
+        }
+        unchanged
+    }
+
     pub(super) fn due_schedules(&self, max: usize, now: Timestamp) -> Vec<ScheduleRecord> {
         let mut due: Vec<(Timestamp, &ScheduleRecord)> = self
             .schedules

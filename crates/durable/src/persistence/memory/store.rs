@@ -1,5 +1,7 @@
 //! The rest of the memory store: the edge, the lock, the call.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
@@ -17,12 +19,17 @@ use crate::persistence::model::{
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
     TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Shards, StoreResult, WorkflowEventStore, check};
+use crate::persistence::trays::LocalBell;
+use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check};
 
 #[async_trait]
 impl WorkflowEventStore for MemoryStore {
     fn shards(&self) -> Shards {
         self.shards
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        Some(LocalBell::join(&self.listeners))
     }
 
     // ---- starts, signals, updates -------------------------------------------------------------
@@ -97,6 +104,15 @@ impl WorkflowEventStore for MemoryStore {
         check::schedule(&schedule)?;
         self.write(|state| state.put_schedule(schedule));
         Ok(())
+    }
+
+    async fn swap_schedule(
+        &self,
+        seen: Option<ScheduleRecord>,
+        schedule: ScheduleRecord,
+    ) -> StoreResult<bool> {
+        check::swap(seen.as_ref(), &schedule)?;
+        Ok(self.write(|state| state.swap_schedule(seen.as_ref(), schedule)))
     }
 
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>> {

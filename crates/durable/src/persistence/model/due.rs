@@ -41,8 +41,8 @@ pub struct Fired {
     pub tasks_ready: usize,
     /// Tasks of which a clock ran out.
     pub tasks_timed_out: usize,
-    /// Runs of which the time ran out.
-    pub runs_timed_out: usize,
+    /// Runs of which the time ran out, by id: they have ended.
+    pub runs_timed_out: Vec<Uuid>,
     /// Runs that have a turn due because of it, each once, by id.
     pub ready_runs: Vec<Uuid>,
     /// The next instant at which something is due; earlier than now if `max` cut the work short.

@@ -100,6 +100,10 @@ impl Database for Postgres {
         self.replace_schedule(&schedule).await
     }
 
+    async fn create_schedule(&self, schedule: ScheduleRecord) -> StoreResult<bool> {
+        self.insert_schedule(&schedule).await
+    }
+
     async fn get_schedule(&self, id: String) -> StoreResult<Option<ScheduleRecord>> {
         self.read_schedule(&id).await
     }

@@ -112,6 +112,14 @@ pub trait Tx: Send {
         before: Timestamp,
         max: usize,
     ) -> impl Future<Output = StoreResult<Vec<(String, Uuid)>>> + Send;
+
+    /// Ticks taken before that nobody could take again: their schedule is gone, or it is not its last one and beyond what it makes up for.
+    /// Oldest first.
+    fn old_slots(
+        &mut self,
+        before: Timestamp,
+        max: usize,
+    ) -> impl Future<Output = StoreResult<Vec<(String, Uuid)>>> + Send;
 }
 
 /// One write of the contract: reads through a [`Tx`], decides by the rules, says what to write.
@@ -151,7 +159,7 @@ pub trait Database: Send + Sync + 'static {
     /// How many shards there are.
     fn shards(&self) -> Shards;
 
-    /// The doorbell, if several processes can share the database.
+    /// One more listener's doorbell, if others can be heard.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }
@@ -237,6 +245,11 @@ pub trait Database: Send + Sync + 'static {
         &self,
         schedule: ScheduleRecord,
     ) -> impl Future<Output = StoreResult<()>> + Send;
+    /// Creates a schedule unless there is one; one statement, since what is not there cannot be locked. False: there is one.
+    fn create_schedule(
+        &self,
+        schedule: ScheduleRecord,
+    ) -> impl Future<Output = StoreResult<bool>> + Send;
     /// Contract.
     fn get_schedule(
         &self,

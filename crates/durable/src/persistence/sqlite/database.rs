@@ -1,5 +1,7 @@
 //! The seam to the rules: intents go to the writer, reads to the readers.
 
+use std::sync::Arc;
+
 use durable_core::{Payload, Timestamp};
 use futures_util::FutureExt as _;
 use rusqlite::Connection;
@@ -20,7 +22,8 @@ use crate::persistence::model::{
     TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
-use crate::persistence::{Shards, StoreResult};
+use crate::persistence::trays::LocalBell;
+use crate::persistence::{Bell, Shards, StoreResult};
 
 impl Sqlite {
     /// Reads one snapshot.
@@ -55,9 +58,14 @@ impl Database for Sqlite {
         self.inner.shards
     }
 
+    /// Among those of this process: no other one can open the file.
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        Some(LocalBell::join(&self.inner.listeners))
+    }
+
     async fn write<I: Intent>(&self, _concern: Concern, intent: I) -> StoreResult<I::Answer> {
         let shards = self.inner.shards;
-        let clock = std::sync::Arc::clone(&self.inner.clock);
+        let clock = Arc::clone(&self.inner.clock);
         let work = move |conn: &mut Connection| {
             let mut tx = SqliteTx::new(conn, shards, &clock, intent.at());
             let planned = intent.plan(&mut tx).now_or_never();
@@ -151,6 +159,11 @@ impl Database for Sqlite {
 
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
         self.change(move |db| schedules::put(db, &schedule)).await
+    }
+
+    async fn create_schedule(&self, schedule: ScheduleRecord) -> StoreResult<bool> {
+        self.change(move |db| schedules::create(db, &schedule))
+            .await
     }
 
     async fn get_schedule(&self, id: String) -> StoreResult<Option<ScheduleRecord>> {

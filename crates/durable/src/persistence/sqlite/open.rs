@@ -14,6 +14,7 @@ use super::sql::{meta as sql, transaction};
 use super::void::void_leases;
 use super::writer::Writer;
 use super::{connect, migrate};
+use crate::persistence::trays::Trays;
 use crate::persistence::{Shards, StoreResult};
 
 /// How to open a database.
@@ -50,6 +51,7 @@ pub(super) struct Inner {
     pub(super) writer: Writer,
     pub(super) clock: Arc<Clock>,
     pub(super) shards: Shards,
+    pub(super) listeners: Arc<Trays>,
     _lock: Option<ProcessLock>,
 }
 
@@ -106,6 +108,7 @@ impl Sqlite {
             writer: Writer::start(conn)?,
             clock: Arc::new(clock),
             shards,
+            listeners: Arc::default(),
             _lock: lock,
         };
         Ok(Self {

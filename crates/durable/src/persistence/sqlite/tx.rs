@@ -147,4 +147,13 @@ impl Tx for SqliteTx<'_> {
     ) -> StoreResult<Vec<(String, Uuid)>> {
         keys::old_tombstones(self.db(), before, max)
     }
+
+    async fn old_slots(
+        &mut self,
+        before: Timestamp,
+        max: usize,
+    ) -> StoreResult<Vec<(String, Uuid)>> {
+        let now = self.now().await?;
+        keys::old_slots(self.db(), before, now, max)
+    }
 }

@@ -1,12 +1,9 @@
 //! Two gates on one store are two processes.
 
-use durable_core::{
-    ActivityOptions, CircuitState, Failure, Payload, RateLimitConfig, RateLimiter, Timestamp,
-};
+use durable_core::{ActivityOptions, CircuitState, Failure, Payload, RateLimitConfig, Timestamp};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::super::kept::Kept;
 use super::*;
 use crate::persistence::MemoryStore;
 use crate::persistence::model::{BreakerRecord, TaskLease, TaskOutcome};
@@ -15,42 +12,59 @@ use crate::runtime::{Clock, Life};
 const KEY: &str = "activity:charge";
 const RESET: Duration = Duration::from_secs(60);
 
-/// A clock that moves when it is told to.
-struct Hand(Mutex<Timestamp>);
+/// Each process has another idea of the time, and all of them are wrong.
+struct Wrong(Mutex<Timestamp>);
 
-impl Clock for Hand {
+impl Clock for Wrong {
     fn now(&self) -> Timestamp {
-        *self.0.lock()
+        let mut now = self.0.lock();
+        *now -= Duration::from_secs(1);
+        *now
     }
 }
 
+/// When the tests begin by the store's clock, which stands still until it is told to move: later than it is.
+fn start() -> Timestamp {
+    "2200-01-01T00:00:00Z".parse().expect("an instant")
+}
+
 struct World {
-    store: Arc<dyn WorkflowEventStore>,
-    clock: Arc<Hand>,
+    store: Arc<MemoryStore>,
+    now: Mutex<Timestamp>,
     here: Arc<Gate>,
     there: Arc<Gate>,
 }
 
 impl World {
     fn new() -> Self {
-        let store: Arc<dyn WorkflowEventStore> = Arc::new(MemoryStore::new());
-        let clock = Arc::new(Hand(Mutex::new(Timestamp::UNIX_EPOCH)));
-        let gate = |seed| {
-            let clock = Arc::clone(&clock) as Arc<dyn Clock>;
-            let runtime = Runtime::seeded(seed, clock, Life::new());
-            Arc::new(Gate::new(Arc::clone(&store), runtime))
+        let store = Arc::new(MemoryStore::new());
+        store.set_clock(start());
+        let gate = |seed: u64| {
+            let years = Duration::from_secs(seed * 1_000_000_000);
+            let clock = Wrong(Mutex::new(Timestamp::UNIX_EPOCH + years));
+            let runtime = Runtime::seeded(seed, Arc::new(clock), Life::new());
+            let store = Arc::clone(&store) as Arc<dyn WorkflowEventStore>;
+            Arc::new(Gate::new(store, runtime))
         };
         let (here, there) = (gate(1), gate(2));
         Self {
             store,
-            clock,
+            now: Mutex::new(start()),
             here,
             there,
         }
     }
 
     fn pass(&self, time: Duration) {
-        *self.clock.0.lock() += time;
+        let mut now = self.now.lock();
+        *now += time;
+        self.store.set_clock(*now);
+    }
+
+    fn step_back(&self, time: Duration) {
+        let mut now = self.now.lock();
+        *now -= time;
+        self.store.set_clock(*now);
     }
 
     async fn record(&self) -> BreakerRecord {
@@ -153,7 +167,7 @@ async fn breaker_opens_at_the_threshold_of_both_processes_together() {
         (record.state, record.failure_count),
         (CircuitState::Open, 5)
     );
-    assert_eq!(record.opened_at, Some(Timestamp::UNIX_EPOCH));
+    assert_eq!(record.opened_at, Some(start()));
     for verdict in world.there.admit(&guarded(3)).await {
         let Verdict::Park(wait) = verdict else {
             panic!("it is open");
@@ -245,7 +259,7 @@ async fn failed_probe_opens_it_again() {
     fail(&world.here, &probe[0]).await;
     let record = world.record().await;
     assert_eq!(record.state, CircuitState::Open);
-    assert_eq!(record.opened_at, Some(Timestamp::UNIX_EPOCH + RESET));
+    assert_eq!(record.opened_at, Some(start() + RESET));
     assert_eq!(admitted(&world.there, &guarded(1)).await, 0);
 }
 
@@ -352,21 +366,28 @@ async fn tasks_refused_by_a_limiter_come_back_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn process_whose_clock_is_behind_does_not_pull_the_limiter_back() {
+async fn limiter_grants_at_its_rate_after_the_clock_went_back() {
     let world = World::new();
     let limit = RateLimitConfig::per_second(1).with_burst(2);
-    let read = async || {
-        let kept: Kept<RateLimiter> = Kept::read(&*world.store, "limit:activity:charge")
-            .await
-            .expect("reads");
-        kept.machine
-    };
-    world.pass(Duration::from_secs(100));
     assert_eq!(admitted(&world.here, &limited(2, limit.clone())).await, 2);
-    let before = read().await;
-    *world.clock.0.lock() -= Duration::from_secs(50);
+    world.step_back(Duration::from_secs(3600));
     assert_eq!(admitted(&world.there, &limited(2, limit.clone())).await, 0);
-    assert_eq!(read().await, before);
+    let mut granted = 0;
+    for _ in 0..10 {
+        world.pass(Duration::from_secs(1));
+        granted += admitted(&world.here, &limited(2, limit.clone())).await;
+    }
+    assert_eq!(granted, 10, "and not before an hour has passed again");
+}
+
+#[tokio::test]
+async fn breaker_lets_probes_through_after_the_clock_went_back() {
+    let world = World::new();
+    world.open().await;
+    world.step_back(Duration::from_secs(3600));
+    assert_eq!(admitted(&world.there, &guarded(1)).await, 0);
+    world.pass(RESET);
+    assert_eq!(admitted(&world.here, &guarded(5)).await, 2);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::engine::Desk;
 use crate::persistence::{MemoryStore, WorkerPort, WorkflowEventStore};
 use crate::reliability::Gate;
 use crate::runtime::ResourceGauge;
-use crate::worker::{LeaseKeeper, PoolParts, ResultSink, Slot};
+use crate::worker::{HeartbeatBatcher, PoolParts, ResultSink, Slot};
 
 struct Held(Resources);
 
@@ -23,9 +23,11 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
     let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
     let runtime = Runtime::with_gauge(Arc::new(Held(resources)));
     let (lease, renewal) = (settings.lease, settings.lease_renewal);
-    let leases = LeaseKeeper::new(Arc::clone(&port), runtime.clone(), lease, renewal);
+    let leases = HeartbeatBatcher::new(Arc::clone(&port), runtime.clone(), lease, renewal);
+    let mut activities = ActivityRegistry::new();
+    activities.register_fn("echo", |_ctx, input: u32| async move { Ok(input) });
     WorkerPool::new(PoolParts {
-        activities: ActivityRegistry::new(),
+        activities,
         settings,
         leases: Arc::new(leases),
         results: Arc::new(ResultSink::new(port, runtime.clone())),
@@ -167,4 +169,24 @@ fn draining_worker_says_so() {
     let pool = pool(Resources::default(), |_| {});
     pool.stop_accepting();
     assert_eq!(pool.backpressure_reason().as_deref(), Some("draining"));
+}
+
+#[test]
+fn a_worker_under_pressure_hands_nothing_over_to_itself() {
+    let options = durable_core::ActivityOptions::default();
+    let at_threshold = pool(memory(500), |settings| {
+        settings.backpressure.memory_threshold = Some(500);
+    });
+    assert!(at_threshold.reserve("echo", &options).is_none());
+    let below = pool(memory(499), |settings| {
+        settings.backpressure.memory_threshold = Some(500);
+    });
+    assert!(below.reserve("echo", &options).is_some());
+    let nearly_full = pool(Resources::default(), |settings| {
+        settings.max_concurrent_tasks = 10;
+    });
+    let mut held = take(&nearly_full, 9);
+    assert!(nearly_full.reserve("echo", &options).is_none());
+    held.truncate(6);
+    assert!(nearly_full.reserve("echo", &options).is_some());
 }

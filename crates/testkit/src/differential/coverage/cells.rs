@@ -116,6 +116,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ("reap_leases", &["taken back", "dead", "none"]),
     ("relay_messages", &["delivered", "dropped", "none"]),
     ("put_schedule", &["done"]),
+    ("swap_schedule", CHANGED),
     ("get_schedule", FOUND),
     ("list_schedules", ROWS),
     ("delete_schedule", CHANGED),

@@ -58,6 +58,7 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
         A::GetSchedule(row) => vec![found(row.is_some())],
         A::ListSchedules(rows) | A::DueSchedules(rows) => list(rows),
         A::DeleteSchedule(done)
+        | A::SwapSchedule(done)
         | A::SetWorkerStatus(done)
         | A::DeregisterWorker(done)
         | A::SaveBreaker(done)
@@ -216,7 +217,7 @@ fn fired(fired: &Fired, request: &Request) -> Vec<&'static str> {
         (fired.timers, "timers"),
         (fired.tasks_ready, "tasks ready"),
         (fired.tasks_timed_out, "tasks timed out"),
-        (fired.runs_timed_out, "runs timed out"),
+        (fired.runs_timed_out.len(), "runs timed out"),
     ];
     seen.extend(kinds.iter().filter(|(n, _)| *n > 0).map(|(_, name)| *name));
     if seen.is_empty() {

@@ -27,9 +27,13 @@ impl Generator {
     pub(super) fn schedules(&mut self) -> Intent {
         let id = self.name(SCHEDULES);
         match self.random.below(20) {
-            0..5 => Intent::Plain(Request::PutSchedule {
+            0..3 => Intent::Plain(Request::PutSchedule {
                 schedule: self.schedule(id),
             }),
+            3..5 => Intent::Swap {
+                schedule: self.schedule(id),
+                stale: self.random.one_in(3),
+            },
             5..7 => Intent::Plain(Request::DeleteSchedule { id }),
             7 => Intent::Plain(Request::GetSchedule { id }),
             8..10 => Intent::Plain(Request::ListSchedules { page: self.page() }),

@@ -48,14 +48,14 @@ struct Hearing<'a>(&'a PgBell);
 
 impl<'a> Hearing<'a> {
     fn begin(bell: &'a PgBell) -> Self {
-        bell.connected.store(true, Ordering::Relaxed);
+        bell.connected.store(true, Ordering::SeqCst);
         Self(bell)
     }
 }
 
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
-        self.0.connected.store(false, Ordering::Relaxed);
+        self.0.connected.store(false, Ordering::SeqCst);
     }
 }
 
@@ -100,12 +100,12 @@ impl Listener<'_> {
         if self.hears.is_none() {
             self.hears = Some(Hearing::begin(self.bell));
             // Whatever was rung before this was missed.
-            self.bell.incoming.put(Ring::everything());
+            self.bell.incoming.put(&Ring::everything());
         }
         match payload::decode(text) {
             Some((from, _)) if from == self.bell.id => {}
-            Some((_, ring)) => self.bell.incoming.put(ring),
-            None => self.bell.incoming.put(Ring::everything()),
+            Some((_, ring)) => self.bell.incoming.put(&ring),
+            None => self.bell.incoming.put(&Ring::everything()),
         }
     }
 }

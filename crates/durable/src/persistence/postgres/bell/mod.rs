@@ -6,21 +6,19 @@ mod listener;
 mod payload;
 mod sender;
 
-use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use self::line::Line;
 use super::options::PostgresOptions;
 use super::schema::Schema;
+use crate::persistence::trays::{Tray, Trays};
 use crate::persistence::{Bell, Ring};
 
 /// A ring as a notification, channel and payload: for one that somebody else's transaction sends when it commits. No listener takes it for
@@ -60,7 +58,7 @@ impl Belfry {
         }
     }
 
-    /// The bell; the first call hangs it up.
+    /// One more listener at the bell; the first call hangs it up.
     pub(super) fn bell(&self) -> Option<Arc<dyn Bell>> {
         let line = self.line.as_ref()?;
         let hung = self.hung.get_or_init(|| {
@@ -70,7 +68,7 @@ impl Belfry {
             let tasks = [self.runtime.spawn(listen), self.runtime.spawn(send)];
             Hung { bell, tasks }
         });
-        Some(hung.bell.clone())
+        Some(Arc::new(Place::at(&hung.bell)))
     }
 }
 
@@ -85,7 +83,8 @@ struct PgBell {
     /// By which it knows its own rings.
     id: Uuid,
     outgoing: Tray,
-    incoming: Tray,
+    /// Of all who listen in this process.
+    incoming: Trays,
     connected: AtomicBool,
 }
 
@@ -94,50 +93,42 @@ impl PgBell {
         Self {
             id: Uuid::now_v7(),
             outgoing: Tray::default(),
-            incoming: Tray::default(),
+            incoming: Trays::default(),
             connected: AtomicBool::new(false),
         }
     }
 }
 
+/// One listener's place at the bell. Those of one process hear each other without the detour by the database.
+struct Place {
+    bell: Arc<PgBell>,
+    tray: Arc<Tray>,
+}
+
+impl Place {
+    fn at(bell: &Arc<PgBell>) -> Self {
+        let tray = bell.incoming.add();
+        // Looked at after the tray is there: should the bell begin to hear right now, it is told twice and not never.
+        if bell.connected.load(Ordering::SeqCst) {
+            tray.put(Ring::everything());
+        }
+        let bell = Arc::clone(bell);
+        Self { bell, tray }
+    }
+}
+
 #[async_trait]
-impl Bell for PgBell {
+impl Bell for Place {
     fn ring(&self, ring: Ring) {
-        self.outgoing.put(ring);
+        self.bell.incoming.put_from(&self.tray, &ring);
+        self.bell.outgoing.put(ring);
     }
 
     async fn listen(&self) -> Ring {
-        self.incoming.take().await
+        self.tray.take().await
     }
 
     fn is_connected(&self) -> bool {
-        self.connected.load(Ordering::Relaxed)
-    }
-}
-
-/// Rings that wait to be taken, together.
-#[derive(Default)]
-struct Tray {
-    ring: Mutex<Ring>,
-    filled: Notify,
-}
-
-impl Tray {
-    fn put(&self, ring: Ring) {
-        if !ring.is_empty() {
-            self.ring.lock().merge(ring);
-            self.filled.notify_one();
-        }
-    }
-
-    /// All that waits, as soon as something does. Whoever stops waiting takes nothing.
-    async fn take(&self) -> Ring {
-        loop {
-            let ring = take(&mut *self.ring.lock());
-            if !ring.is_empty() {
-                return ring;
-            }
-            self.filled.notified().await;
-        }
+        self.bell.connected.load(Ordering::SeqCst)
     }
 }

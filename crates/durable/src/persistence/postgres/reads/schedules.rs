@@ -20,6 +20,15 @@ impl Postgres {
         self.once(Concern::Registry, call).await.map(drop)
     }
 
+    /// False: there is one already.
+    pub(in crate::persistence::postgres) async fn insert_schedule(
+        &self,
+        schedule: &ScheduleRecord,
+    ) -> StoreResult<bool> {
+        let call = put(&schedules::CREATE_SCHEDULE, &[schedule]);
+        Ok(!self.once(Concern::Registry, call).await?.is_empty())
+    }
+
     pub(in crate::persistence::postgres) async fn read_schedule(
         &self,
         id: &str,

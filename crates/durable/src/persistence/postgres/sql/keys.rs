@@ -54,4 +54,18 @@ statements! {
         WHERE partition_key = $1 AND kind = 'tombstone' AND created_at < $2 AND run_id IS NOT NULL
         ORDER BY created_at, key
         LIMIT $3";
+
+    /// Ticks of a shard that nobody could take again. Reads all ticks of the shard, by the primary key. A slot is its schedule's id, an at
+    /// sign and an instant in microseconds.
+    OLD_SLOTS [INT4, TIMESTAMPTZ, TIMESTAMPTZ, INT8] = "
+        SELECT k.key, k.run_id, k.created_at
+        FROM {s}.durable_keys AS k
+        WHERE k.partition_key = $1 AND k.kind = 'cron_slot' AND k.created_at < $2 AND k.run_id IS NOT NULL
+          AND NOT EXISTS (
+            SELECT FROM {s}.durable_schedules AS s
+            WHERE s.id = substring(k.key FROM '^(.*)@')
+              AND (k.key = s.id || '@' || (extract(epoch FROM s.last_fire_at) * 1000000)::BIGINT
+                   OR extract(epoch FROM $3 - k.created_at) * 1000 <= s.catchup_window_ms))
+        ORDER BY k.created_at, k.key
+        LIMIT $4";
 }

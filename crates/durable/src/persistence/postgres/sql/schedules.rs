@@ -48,6 +48,16 @@ statements! {
             paused = excluded.paused, next_fire_at = excluded.next_fire_at,
             updated_at = excluded.updated_at");
 
+    /// Creates a schedule unless there is one.
+    CREATE_SCHEDULE [TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, BYTEA_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+                     INT8_ARRAY, BOOL_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, UUID_ARRAY,
+                     TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
+        INSERT INTO {s}.durable_schedules (", schedule_columns!(), ")
+        SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8),
+               unnest($9), unnest($10), unnest($11), unnest($12), unnest($13), unnest($14)
+        ON CONFLICT (id) DO NOTHING
+        RETURNING id");
+
     /// A schedule. Primary key.
     READ_SCHEDULE [TEXT] = concat!("
         SELECT ", schedule_columns!(), "

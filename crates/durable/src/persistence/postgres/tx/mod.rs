@@ -344,17 +344,36 @@ impl Tx for PgTx<'_> {
                 Call::new(&keys::OLD_TOMBSTONES, params)
             })
             .await?;
-        let mut tombstones = read_all(&rows, |row| {
-            let (key, run_id): (String, Uuid) = (row.next()?, row.next()?);
-            Ok((row.at()?, key, run_id))
-        })?;
-        tombstones.sort_unstable();
-        tombstones.truncate(max);
-        Ok(tombstones
-            .into_iter()
-            .map(|(_, key, run_id)| (key, run_id))
-            .collect())
+        oldest(&rows, max)
     }
+
+    async fn old_slots(
+        &mut self,
+        before: Timestamp,
+        max: usize,
+    ) -> StoreResult<Vec<(String, Uuid)>> {
+        let now = self.now().await?;
+        let rows = self
+            .on_all_shards(|shard| {
+                let before = value(at(before));
+                let params = vec![value(shard), before, value(at(now)), value(limit(max))];
+                Call::new(&keys::OLD_SLOTS, params)
+            })
+            .await?;
+        oldest(&rows, max)
+    }
+}
+
+/// The oldest keys of all shards.
+fn oldest(rows: &[Row], max: usize) -> StoreResult<Vec<(String, Uuid)>> {
+    let mut keys = read_all(rows, |row| {
+        let (key, run_id): (String, Uuid) = (row.next()?, row.next()?);
+        Ok((row.at()?, key, run_id))
+    })?;
+    keys.sort_unstable();
+    keys.truncate(max);
+    let named = keys.into_iter().map(|(_, key, run_id)| (key, run_id));
+    Ok(named.collect())
 }
 
 /// Of each sender, only the messages before which there is none that was not picked: a later one must not overtake.

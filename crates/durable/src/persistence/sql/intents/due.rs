@@ -60,7 +60,7 @@ impl Intent for FireShard {
         fired.runs_timed_out = runs
             .into_iter()
             .filter(|run| work.time_out_run(*run))
-            .count();
+            .collect();
         for timer in timers {
             if work.fire_timer(&timer) {
                 fired.timers += 1;

@@ -47,14 +47,16 @@ impl Intent for PurgeShard {
     }
 }
 
-/// Forgets tombstones that have stood long enough.
+/// Forgets tombstones that have stood long enough, and ticks that nobody could take again.
 #[derive(Debug)]
-pub(crate) struct PurgeTombstones {
+pub(crate) struct PurgeKeys {
     pub(crate) max: usize,
+    /// Also ticks: looking for them reads all that there are.
+    pub(crate) slots: bool,
     pub(crate) now: Option<Timestamp>,
 }
 
-impl Intent for PurgeTombstones {
+impl Intent for PurgeKeys {
     type Answer = ();
 
     fn at(&self) -> Option<Timestamp> {
@@ -66,15 +68,20 @@ impl Intent for PurgeTombstones {
         // Those that stood for longer than that, to the microsecond.
         let age = jiff::SignedDuration::from_secs(TOMBSTONE_DAYS * SECONDS_A_DAY);
         let before = now.checked_sub(age).unwrap_or(Timestamp::MIN);
-        let old = tx.old_tombstones(before, self.max).await?;
-        let old = old
-            .into_iter()
-            .map(|(key, run_id)| (KeyKind::Tombstone, key, run_id));
+        let tombstones = tx.old_tombstones(before, self.max).await?;
+        let slots = if self.slots {
+            tx.old_slots(before, self.max).await?
+        } else {
+            Vec::new()
+        };
+        let of = |kind| move |(key, run_id)| (kind, key, run_id);
+        let tombstones = tombstones.into_iter().map(of(KeyKind::Tombstone));
+        let slots = slots.into_iter().map(of(KeyKind::CronSlot));
         Ok((
             (),
             Changes {
                 now,
-                delete_keys: old.collect(),
+                delete_keys: tombstones.chain(slots).collect(),
                 ..Changes::default()
             },
         ))

@@ -4,7 +4,9 @@ use durable_core::Timestamp;
 use uuid::Uuid;
 
 use super::starts::load_for;
-use crate::persistence::model::{KeyKind, ScheduleFire, ScheduleOutcome, StartOutcome};
+use crate::persistence::model::{
+    KeyKind, ScheduleFire, ScheduleOutcome, ScheduleRecord, StartOutcome,
+};
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::work::Work;
 use crate::persistence::sql::tx::{Intent, Tx};
@@ -42,6 +44,41 @@ impl Intent for FireSchedules {
         let mut work = load_for(starts, first, Load::default(), tx).await?;
         let outcomes = self.fires.iter().map(|fire| work.fire(fire)).collect();
         Ok((outcomes, work.finish()))
+    }
+}
+
+/// Replaces a schedule that still is as it was seen.
+#[derive(Debug)]
+pub(crate) struct SwapSchedule {
+    pub(crate) seen: ScheduleRecord,
+    pub(crate) schedule: ScheduleRecord,
+}
+
+impl Intent for SwapSchedule {
+    type Answer = bool;
+
+    fn at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let load = Load {
+            schedules: vec![self.schedule.id.clone()],
+            ..Load::default()
+        };
+        let loaded = tx.load(load).await?;
+        let mut changes = Changes::default();
+        let unchanged = loaded.schedules.get(&self.schedule.id) == Some(&self.seen);
+        if unchanged {
+            let schedule = self.schedule.clone();
+            changes.put_schedules.push(ScheduleRecord {
+                created_at: self.seen.created_at,
+                last_fire_at: self.seen.last_fire_at,
+                last_run: self.seen.last_run,
+                ..schedule
+            });
+        }
+        Ok((unchanged, changes))
     }
 }
 

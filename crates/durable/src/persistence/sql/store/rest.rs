@@ -21,8 +21,8 @@ use crate::persistence::sql::intents::due::{FireShard, NextDue};
 use crate::persistence::sql::intents::leases::ReapLeases as ReapShard;
 use crate::persistence::sql::intents::outbox::{ClaimOutboxOf, FinishOutbox};
 use crate::persistence::sql::intents::relay::RelayShard;
-use crate::persistence::sql::intents::retention::{PurgeShard, PurgeTombstones};
-use crate::persistence::sql::intents::schedules::FireSchedules;
+use crate::persistence::sql::intents::retention::{PurgeKeys, PurgeShard};
+use crate::persistence::sql::intents::schedules::{FireSchedules, SwapSchedule};
 use crate::persistence::sql::intents::sends::{SendSignals, SendUpdates};
 use crate::persistence::sql::intents::starts::StartRuns;
 use crate::persistence::sql::intents::terminate::TerminateRuns;
@@ -126,9 +126,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
             fired.timers += of_shard.timers;
             fired.tasks_ready += of_shard.tasks_ready;
             fired.tasks_timed_out += of_shard.tasks_timed_out;
-            fired.runs_timed_out += of_shard.runs_timed_out;
+            fired.runs_timed_out.extend(of_shard.runs_timed_out);
             ready.extend(of_shard.ready_runs);
         }
+        fired.runs_timed_out.sort_unstable();
         fired.ready_runs = ready.into_iter().collect();
         fired.next_due = self.database.write(Concern::Registry, NextDue).await?;
         Ok(fired)
@@ -178,6 +179,22 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
         check::schedule(&schedule)?;
         self.database.put_schedule(cut_schedule(schedule)).await
+    }
+
+    async fn swap_schedule(
+        &self,
+        seen: Option<ScheduleRecord>,
+        schedule: ScheduleRecord,
+    ) -> StoreResult<bool> {
+        check::swap(seen.as_ref(), &schedule)?;
+        let schedule = cut_schedule(schedule);
+        match seen {
+            None => self.database.create_schedule(schedule).await,
+            Some(seen) => {
+                let intent = SwapSchedule { seen, schedule };
+                self.database.write(Concern::Registry, intent).await
+            }
+        }
     }
 
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>> {
@@ -447,11 +464,12 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
             };
             purged += self.database.write(Concern::Registry, intent).await?;
         }
-        let tombstones = PurgeTombstones {
+        let keys = PurgeKeys {
             max: limits::BATCH_ITEMS_MAX,
+            slots: purged < purge.max as u64,
             now: purge.now,
         };
-        self.database.write(Concern::Registry, tombstones).await?;
+        self.database.write(Concern::Registry, keys).await?;
         Ok(purged)
     }
 

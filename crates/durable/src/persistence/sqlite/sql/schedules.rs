@@ -8,13 +8,23 @@ macro_rules! schedule_columns {
     };
 }
 
-/// Inserts a schedule, or replaces what a user says about it.
-macro_rules! put_schedule {
+/// Inserts a schedule.
+macro_rules! insert_schedule {
     () => {
         concat!(
             "INSERT INTO durable_schedules (",
             schedule_columns!(),
-            ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
+            ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO "
+        )
+    };
+}
+
+/// Inserts a schedule, or replaces what a user says about it.
+macro_rules! put_schedule {
+    () => {
+        concat!(
+            insert_schedule!(),
+            "UPDATE SET \
              workflow_type = excluded.workflow_type, version = excluded.version, \
              input = excluded.input, cron = excluded.cron, time_zone = excluded.time_zone, \
              overlap = excluded.overlap, catchup_window_ms = excluded.catchup_window_ms, \
@@ -27,6 +37,8 @@ macro_rules! put_schedule {
 statements! {
     /// A user's word: the past of a schedule that exists is kept.
     PUT = put_schedule!();
+    /// Unless there is one.
+    CREATE = concat!(insert_schedule!(), "NOTHING");
     /// A fire: the past changes too.
     PUT_FIRED = concat!(
         put_schedule!(), ", last_fire_at = excluded.last_fire_at, last_run = excluded.last_run"

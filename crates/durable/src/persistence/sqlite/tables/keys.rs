@@ -54,6 +54,19 @@ pub(crate) fn old_tombstones(
     )
 }
 
+pub(crate) fn old_slots(
+    db: Db<'_>,
+    before: Timestamp,
+    now: Timestamp,
+    max: usize,
+) -> StoreResult<Vec<(String, Uuid)>> {
+    db.all(
+        sql::OLD_SLOTS,
+        params![Until(before), At(now), rows(max)],
+        |row| Ok((row.text()?, row.id()?)),
+    )
+}
+
 /// All keys, by kind and key.
 pub(crate) fn list(db: Db<'_>) -> StoreResult<Vec<KeyRecord>> {
     let mut keys = db.all(sql::LIST, [], record)?;

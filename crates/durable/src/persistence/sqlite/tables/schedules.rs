@@ -12,15 +12,21 @@ use crate::persistence::sqlite::value::{At, Body, Id, rows};
 
 /// Creates or replaces a schedule; the past of one that exists is kept.
 pub(crate) fn put(db: Db<'_>, schedule: &ScheduleRecord) -> StoreResult<()> {
-    write(db, sql::PUT, schedule)
+    write(db, sql::PUT, schedule).map(drop)
+}
+
+/// Creates a schedule. False: there is one.
+pub(crate) fn create(db: Db<'_>, schedule: &ScheduleRecord) -> StoreResult<bool> {
+    Ok(write(db, sql::CREATE, schedule)? > 0)
 }
 
 /// Writes a schedule that fired, its past included.
 pub(crate) fn put_fired(db: Db<'_>, schedule: &ScheduleRecord) -> StoreResult<()> {
-    write(db, sql::PUT_FIRED, schedule)
+    write(db, sql::PUT_FIRED, schedule).map(drop)
 }
 
-fn write(db: Db<'_>, put: &'static str, schedule: &ScheduleRecord) -> StoreResult<()> {
+/// Answers how many rows it wrote.
+fn write(db: Db<'_>, put: &'static str, schedule: &ScheduleRecord) -> StoreResult<usize> {
     db.run(
         put,
         params![
@@ -39,8 +45,7 @@ fn write(db: Db<'_>, put: &'static str, schedule: &ScheduleRecord) -> StoreResul
             At(schedule.created_at),
             At(schedule.updated_at),
         ],
-    )?;
-    Ok(())
+    )
 }
 
 pub(crate) fn get(db: Db<'_>, id: &str) -> StoreResult<Option<ScheduleRecord>> {
