@@ -53,7 +53,9 @@ impl AttemptTransaction {
         let mut state = self.state.lock().await;
         match &*state {
             State::Open(open) => Ok(Arc::clone(open)),
-            State::Over => Err(refused("the activity has answered; its transaction is over")),
+            State::Over => Err(refused(
+                "the activity has answered; its transaction is over",
+            )),
             State::NotAsked => {
                 let open = from.begin(self.patience).await?;
                 *state = State::Open(Arc::clone(&open));

@@ -28,9 +28,9 @@ pub use find::RunPage;
 pub use handle::RunHandle;
 pub use history::History;
 pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
-pub use start::{Start, Untyped};
 #[cfg(feature = "postgres")]
 pub(crate) use start::start_of;
+pub use start::{Start, Untyped};
 pub use update::{Update, UpdateHandle, UpdateWithStart};
 
 use gather::Gather;

@@ -265,12 +265,18 @@ async fn an_activity_is_enqueued_with_the_commit_and_its_result_is_the_runs() {
         .unwrap();
     transaction.commit().await.unwrap();
     let result = async |run_id| {
-        let run = engine.client().run::<everruns_durable::workflow::ActivityRun<greet>>(run_id);
+        let run = engine
+            .client()
+            .run::<everruns_durable::workflow::ActivityRun<greet>>(run_id);
         run.result().await.unwrap()
     };
     assert_eq!(result(typed).await, "Hello, Ann!");
     assert_eq!(result(named).await, "Hello, Bob!");
-    let by_client = engine.client().enqueue::<greet>("Cid".into()).await.unwrap();
+    let by_client = engine
+        .client()
+        .enqueue::<greet>("Cid".into())
+        .await
+        .unwrap();
     assert_eq!(by_client.result().await.unwrap(), "Hello, Cid!");
     engine.shutdown().await.unwrap();
 }

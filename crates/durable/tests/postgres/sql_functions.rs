@@ -78,8 +78,12 @@ async fn sql_places_rows_where_rust_looks_for_them() {
         .collect();
     for count in [1, 2, 3, 7, 64, 1000, 1024_u16] {
         let shards = Shards::new(count);
-        let sql = "SELECT durable.durable_shard(convert_to(k, 'UTF8'), $2) FROM unnest($1::TEXT[]) AS k";
-        let placed = client.query(sql, &[&keys, &i32::from(count)]).await.unwrap();
+        let sql =
+            "SELECT durable.durable_shard(convert_to(k, 'UTF8'), $2) FROM unnest($1::TEXT[]) AS k";
+        let placed = client
+            .query(sql, &[&keys, &i32::from(count)])
+            .await
+            .unwrap();
         for (key, row) in keys.iter().zip(placed) {
             assert_eq!(row.get::<_, i32>(0), shards.of_key(key), "{key} of {count}");
         }
@@ -146,7 +150,10 @@ async fn ids_made_by_sql_are_of_version_7_and_of_now() {
     assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
     let millis = i64::try_from(id.as_u128() >> 80).unwrap();
     assert!((before..=after).contains(&millis));
-    assert_ne!(id, ask_id(&client, "SELECT durable.durable_uuid_v7()").await);
+    assert_ne!(
+        id,
+        ask_id(&client, "SELECT durable.durable_uuid_v7()").await
+    );
 }
 
 #[workflow]
@@ -179,7 +186,9 @@ async fn a_run_that_sql_starts_and_signals_is_carried_out_by_an_engine() {
 
     let sql = "SELECT durable.durable_enqueue('double', '21', '{\"priority\": 3}')";
     let run_id = ask_id(&client, sql).await;
-    let run = engine.client().run::<everruns_durable::workflow::ActivityRun<double>>(run_id);
+    let run = engine
+        .client()
+        .run::<everruns_durable::workflow::ActivityRun<double>>(run_id);
     assert_eq!(run.result().await.unwrap(), 42);
     engine.shutdown().await.unwrap();
 }
@@ -212,14 +221,20 @@ async fn a_key_means_the_same_run_to_sql_and_to_rust() {
     assert!(message.contains(&run_id.to_string()), "{message}");
     let key = "SELECT durable.durable_enqueue('double', '21', idempotency_key => 'key-1', workflow_id => 'w-2')";
     assert_eq!(ask_id(&client, key).await, run_id);
-    assert_eq!(store.dump().await.unwrap().keys.len(), 2, "w-2 is not taken");
+    assert_eq!(
+        store.dump().await.unwrap().keys.len(),
+        2,
+        "w-2 is not taken"
+    );
 }
 
 #[tokio::test]
 async fn reuse_policies_hold_from_sql() {
     let (store, client) = store(4).await;
     let start = |policy: &str| {
-        format!("SELECT durable.durable_start('told', workflow_id => 'a', reuse_policy => '{policy}')")
+        format!(
+            "SELECT durable.durable_start('told', workflow_id => 'a', reuse_policy => '{policy}')"
+        )
     };
     let first = ask_id(&client, &start("reject_duplicate")).await;
     for policy in ["reject_duplicate", "allow_duplicate_failed_only"] {
@@ -258,10 +273,22 @@ async fn what_sql_cannot_do_is_refused_with_a_code_and_a_reason() {
     for (call, code, words) in [
         ("durable_start('')", "22023", "workflow_type is empty"),
         (long.as_str(), "22023", "longer than 200"),
-        ("durable_start('a', workflow_id => '')", "22023", "workflow_id"),
+        (
+            "durable_start('a', workflow_id => '')",
+            "22023",
+            "workflow_id",
+        ),
         ("durable_start('a', version => NULL)", "22023", "version"),
-        ("durable_start('a', run_timeout => '-1 s')", "22023", "run_timeout"),
-        ("durable_start('a', reuse_policy => 'never')", "22023", "never"),
+        (
+            "durable_start('a', run_timeout => '-1 s')",
+            "22023",
+            "run_timeout",
+        ),
+        (
+            "durable_start('a', reuse_policy => 'never')",
+            "22023",
+            "never",
+        ),
         (
             "durable_start('a', reuse_policy => 'terminate_if_running')",
             "0A000",
@@ -304,14 +331,20 @@ async fn functions_work_in_a_schema_of_any_name() {
         ..PostgresOptions::default()
     };
     let store = SqlStore::new(Postgres::open(&url, options).await.unwrap());
-    let engine = Engine::on(Arc::new(store)).activity(double).start().await.unwrap();
+    let engine = Engine::on(Arc::new(store))
+        .activity(double)
+        .start()
+        .await
+        .unwrap();
     let client = connect(&url).await;
     let run_id = ask_id(
         &client,
         &format!("SELECT \"{schema}\".durable_enqueue('double', '4')"),
     )
     .await;
-    let run = engine.client().run::<everruns_durable::workflow::ActivityRun<double>>(run_id);
+    let run = engine
+        .client()
+        .run::<everruns_durable::workflow::ActivityRun<double>>(run_id);
     assert_eq!(run.result().await.unwrap(), 8);
     engine.shutdown().await.unwrap();
 }

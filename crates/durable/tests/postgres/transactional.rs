@@ -169,7 +169,9 @@ impl Activity for CutOff {
         let transaction = ctx.transaction().await?;
         insert(&transaction, "the one").await?;
         if ctx.attempt == 1 {
-            let row = transaction.query_one("SELECT pg_backend_pid()", &[]).await?;
+            let row = transaction
+                .query_one("SELECT pg_backend_pid()", &[])
+                .await?;
             let pid: i32 = row.get(0);
             let sql = "SELECT pg_terminate_backend($1, 5000)";
             connect(&self.0).await.query(sql, &[&pid]).await?;
@@ -376,7 +378,11 @@ async fn the_victims_process() {
 async fn a_process_killed_between_its_writes_and_the_commit_leaves_one_row_in_the_end() {
     let url = database().await;
     let mut victim = Command::new(std::env::current_exe().unwrap())
-        .args(["transactional::the_victims_process", "--exact", "--nocapture"])
+        .args([
+            "transactional::the_victims_process",
+            "--exact",
+            "--nocapture",
+        ])
         .env(VICTIM_URL, &url)
         .stdout(Stdio::piped())
         .spawn()
@@ -411,7 +417,8 @@ async fn break_a_promise(ctx: ActivityContext, _input: ()) -> ActivityResult<Str
 #[tokio::test]
 async fn a_constraint_that_fails_at_the_commit_fails_the_attempt_and_the_result_with_it() {
     let url = database().await;
-    let promises = "CREATE TABLE promises (attempt TEXT REFERENCES own DEFERRABLE INITIALLY DEFERRED)";
+    let promises =
+        "CREATE TABLE promises (attempt TEXT REFERENCES own DEFERRABLE INITIALLY DEFERRED)";
     connect(&url).await.batch_execute(promises).await.unwrap();
     let answer = run(engine(&url).activity(break_a_promise), "break_a_promise").await;
     assert_eq!(answer.unwrap(), "attempt 2");
@@ -473,9 +480,8 @@ async fn a_run_that_it_starts_in_its_transaction_exists_with_its_result() {
         .unwrap();
     let run_id = engine.run::<run_it>("start_another".into()).await.unwrap();
     let client = engine.client();
-    let other = client.run::<everruns_durable::workflow::ActivityRun<write_one>>(
-        run_id.parse().unwrap(),
-    );
+    let other =
+        client.run::<everruns_durable::workflow::ActivityRun<write_one>>(run_id.parse().unwrap());
     assert_eq!(other.result().await.unwrap(), "done");
     let memo: String = other.get().await.unwrap().memo.to_value().unwrap();
     assert_eq!(memo, "from attempt 2", "the first one's start is gone");

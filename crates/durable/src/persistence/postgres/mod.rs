@@ -32,8 +32,8 @@ use uuid::Uuid;
 
 pub use migrate::{MIGRATIONS, migrate_up, migration_status, print, validate};
 pub use options::{PoolConfig, PostgresOptions};
-pub(crate) use part::{DEFAULT_SCHEMA, send_signal, start_run};
 pub use part::Within;
+pub(crate) use part::{DEFAULT_SCHEMA, send_signal, start_run};
 pub use pools::PLAN_SETTINGS;
 pub use transactions::ActivityTransaction;
 

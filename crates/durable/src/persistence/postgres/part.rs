@@ -17,9 +17,7 @@ use super::transactions::ActivityTransaction;
 use super::tx::{PgTx, Words};
 use super::wire::{Line, Shared, Wire};
 use super::{TAKEN_RETRIES_MAX, slots};
-use crate::persistence::model::{
-    ReusePolicy, SendOutcome, SendSignal, StartOutcome, StartRun,
-};
+use crate::persistence::model::{ReusePolicy, SendOutcome, SendSignal, StartOutcome, StartRun};
 use crate::persistence::sql::intents::sends::SendSignals;
 use crate::persistence::sql::intents::starts::StartRuns;
 use crate::persistence::sql::tx::Intent;
@@ -98,7 +96,10 @@ pub(crate) async fn send_signal(
         _ => Ring::default(),
     })
     .await?;
-    Ok(outcomes.into_iter().next().expect("one signal, one outcome"))
+    Ok(outcomes
+        .into_iter()
+        .next()
+        .expect("one signal, one outcome"))
 }
 
 fn ready(run_id: Uuid) -> Ring {
