@@ -477,6 +477,19 @@ impl WorkflowEvent {
         }
     }
 
+    /// The failure the event tells of, to be changed.
+    pub const fn failure_mut(&mut self) -> Option<&mut Failure> {
+        match self {
+            Self::WorkflowFailed { error } | Self::ChildWorkflowFailed { error, .. } => {
+                Some(error.failure_mut())
+            }
+            Self::ActivityFailed { error, .. }
+            | Self::UpdateFailed { error, .. }
+            | Self::LocalActivityFailed { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
     /// The stored form.
     ///
     /// # Panics

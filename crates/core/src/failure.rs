@@ -214,6 +214,11 @@ impl WorkflowError {
     pub fn into_failure(self) -> Failure {
         self.0
     }
+
+    /// The stored form, to be changed.
+    pub const fn failure_mut(&mut self) -> &mut Failure {
+        &mut self.0
+    }
 }
 
 /// `?` on any error fails the workflow with it.

@@ -48,7 +48,7 @@ pub use limiter::{Granted, RateLimitConfig, RateLimiter};
 pub use local::{LocalCall, LocalOptions};
 pub use options::{ActivityOptions, ChildOptions, ClosePolicy, ExhaustedPolicy};
 pub use payload::{Payload, PayloadError};
-pub use program::{Program, ProgramError, QueryError, Recorded};
+pub use program::{Difference, Program, ProgramError, QueryError, Recorded};
 pub use replay::{DeterminismError, ReplayError, ReplayMode, Replayer, replay};
 pub use request::{Request, RequestKind};
 pub use retry::{RetryDecision, RetryPolicy};

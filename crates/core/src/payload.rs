@@ -253,25 +253,53 @@ pub mod text {
     }
 }
 
-/// As JSON the payload is embedded as it is; what is no JSON, a codec's output, shows as `{"$bytes": base64}`.
+/// What JSON of another shape says about a payload that cannot be embedded as it is.
+#[derive(Deserialize)]
+enum Marked {
+    /// A codec's output, in base64.
+    #[serde(rename = "$bytes")]
+    Bytes(String),
+    /// JSON text that would be taken for one of these two.
+    #[serde(rename = "$json")]
+    Json(String),
+}
+
+impl Marked {
+    fn read(text: &str) -> Option<Payload> {
+        match serde_json::from_str(text).ok()? {
+            Self::Bytes(encoded) => Payload::from_codec(BASE64.decode(encoded).ok()?).ok(),
+            Self::Json(text) => Payload::from_json_text(text).ok(),
+        }
+    }
+}
+
+/// As JSON the payload is embedded as it is; a codec's output, which is no JSON, as `{"$bytes": base64}`. The few texts
+/// that would be read as that are written as `{"$json": text}`, so that nothing is lost either way.
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap as _;
         if self.is_absent() {
             return serializer.serialize_unit();
         }
-        if let Ok(text) = check_json(&self.0) {
-            return text.serialize(serializer);
+        let map = |serializer: S, key, value: &str| {
+            let mut map = serializer.serialize_map(Some(1))?;
+            map.serialize_entry(key, value)?;
+            map.end()
+        };
+        match check_json(&self.0) {
+            Ok(text) if Marked::read(text.get()).is_some() => map(serializer, "$json", text.get()),
+            Ok(text) => text.serialize(serializer),
+            Err(_) => map(serializer, "$bytes", &BASE64.encode(&self.0)),
         }
-        let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("$bytes", &BASE64.encode(&self.0))?;
-        map.end()
     }
 }
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
+        if let Some(marked) = Marked::read(raw.get()) {
+            return Ok(marked);
+        }
         let text: Box<str> = raw.into();
         Self::from_json_text(text.into_string()).map_err(serde::de::Error::custom)
     }
@@ -357,6 +385,32 @@ mod tests {
             );
         }
         assert!(serde_json::from_str::<Holder>(r#""x""#).is_err());
+    }
+
+    #[test]
+    fn json_form_loses_nothing() {
+        let codec = Payload::from_codec(vec![CODEC_MARK, 255]).unwrap();
+        let texts = [
+            r#"{"$bytes":"AP8="}"#,
+            r#" {"\u0024bytes" : "AP8="}"#,
+            r#"{"$bytes":"no mark"}"#,
+            r#"{"$bytes":"AP8=","n":9007199254740993}"#,
+            r#"{"$json":"1"}"#,
+            r#"{"$json":"{\"$json\":\"1\"}"}"#,
+            r#"{"$json":1}"#,
+            r#""$bytes""#,
+        ];
+        let texts = texts.map(|text| Payload::from_json_text(text).unwrap());
+        for payload in texts.into_iter().chain([codec]) {
+            let text = serde_json::to_string(&payload).unwrap();
+            let read: Payload = serde_json::from_str(&text).unwrap();
+            // White space around a value is not part of it inside a larger document.
+            assert_eq!(
+                read.as_bytes().trim_ascii(),
+                payload.as_bytes().trim_ascii(),
+                "{text}"
+            );
+        }
     }
 
     #[test]

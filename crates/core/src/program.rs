@@ -81,6 +81,15 @@ pub trait Program: Send {
     }
 }
 
+/// What history has and what the code asks for, where they differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What history has; nothing when it has nothing there.
+    pub expected: Option<Request>,
+    /// What the code asks for; nothing when it asks for nothing more.
+    pub found: Option<Request>,
+}
+
 /// What was recorded of a step that is replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded<'a> {
@@ -164,10 +173,8 @@ pub enum ProgramError {
     Diverged {
         /// Which workflow.
         workflow_type: String,
-        /// What history has.
-        expected: Option<Request>,
-        /// What the code asks for.
-        found: Option<Request>,
+        /// What history has, and what the code asks for.
+        difference: Box<Difference>,
     },
     /// The first fact was not the start, or a later one was.
     #[error("workflow {workflow_type} was given its start out of place")]

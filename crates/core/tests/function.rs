@@ -264,7 +264,7 @@ fn awaiting_something_foreign_is_an_error_that_names_the_mend() {
         std::future::pending::<()>().await;
         Ok(Payload::null())
     });
-    let Err(TurnError::Program(error @ ProgramError::Foreign { .. })) = run.try_take(started())
+    let Err(TurnError::Program(error @ ProgramError::Foreign { .. })) = run.try_take(&started())
     else {
         panic!("not noticed");
     };
@@ -289,7 +289,7 @@ fn wake_from_outside_is_noticed_beside_something_of_the_contexts() {
     });
     run.take(started());
     waker.lock().unwrap().take().expect("polled").wake();
-    let error = run.try_take(answered(1, "x")).unwrap_err();
+    let error = run.try_take(&answered(1, "x")).unwrap_err();
     assert!(
         matches!(error, TurnError::Program(ProgramError::Foreign { .. })),
         "{error}"
@@ -321,7 +321,7 @@ fn query_sees_the_state_and_leaves_no_trace() {
         let of_query = ctx.clone();
         let answer = move |_: &Payload| {
             // A call made in a query is never polled and must not take a place.
-            let _ = call(&of_query, "never");
+            drop(call(&of_query, "never"));
             Payload::from_value(&*count.lock().unwrap())
                 .map_err(|e| Failure::new("E", e.to_string()))
         };
@@ -405,13 +405,11 @@ fn scope_that_is_cancelled_gives_up_what_runs_in_it() {
     let mut run = Live::new(|ctx| async move {
         let scope = Scope::new();
         let abort = scope.clone();
-        ctx.on_signal(
-            "abort",
-            Arc::new(move |_| {
-                abort.cancel();
-                true
-            }),
-        );
+        let handler: durable_core::function::SignalHandler = Arc::new(move |_| {
+            abort.cancel();
+            true
+        });
+        ctx.on_signal("abort", &handler);
         let done = scope.run(call(&ctx, "long")).await;
         Ok(Payload::from_value(&done.is_some()).unwrap())
     });
@@ -428,13 +426,11 @@ fn condition_is_looked_at_after_everything_that_happens() {
     let mut run = Live::new(|ctx| async move {
         let count = Arc::new(Mutex::new(0));
         let (add, look) = (Arc::clone(&count), Arc::clone(&count));
-        ctx.on_signal(
-            "add",
-            Arc::new(move |_| {
-                *add.lock().unwrap() += 1;
-                true
-            }),
-        );
+        let handler: durable_core::function::SignalHandler = Arc::new(move |_| {
+            *add.lock().unwrap() += 1;
+            true
+        });
+        ctx.on_signal("add", &handler);
         ctx.until(
             move || *look.lock().unwrap() == 2,
             std::panic::Location::caller(),

@@ -49,6 +49,7 @@
 pub mod activity;
 mod chores;
 pub mod client;
+pub mod codec;
 pub mod engine;
 mod error;
 #[doc(hidden)]
@@ -86,6 +87,9 @@ mod guide {
     struct Listeners;
     #[doc = include_str!("../../../docs/guide/recovering-runs.md")]
     struct RecoveringRuns;
+    #[cfg(all(feature = "zstd", feature = "aes-gcm"))]
+    #[doc = include_str!("../../../docs/guide/payload-codecs.md")]
+    struct PayloadCodecs;
     #[doc = include_str!("../../../docs/guide/schedules.md")]
     struct Schedules;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]

@@ -5,11 +5,12 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-const EXAMPLES: [&str; 4] = [
+const EXAMPLES: [&str; 5] = [
     "simple_workflow",
     "retry_example",
     "circuit_breaker_example",
     "signal_cancellation",
+    "payload_codec",
 ];
 
 /// Where the built examples are. Built here, so that none is older than its source, whichever tests were asked for.
@@ -130,6 +131,22 @@ fn a_circuit_breaker_opens_and_closes_again() {
             "order 1 is complete",
             "order 2 is complete",
             "order 3 is complete",
+        ],
+    );
+}
+
+#[test]
+fn a_codec_takes_what_the_database_does_not() {
+    let story = story("payload_codec");
+    assert_tells(
+        &story,
+        &[
+            "a report of one page stays",
+            "its text has 2200 bytes",
+            "a report of 3000 pages is larger",
+            "  6600002 bytes are offloaded",
+            "its text has 6600000 bytes",
+            "the activity's result and the run's are the same, so they share 1 file",
         ],
     );
 }

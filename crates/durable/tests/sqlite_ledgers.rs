@@ -142,6 +142,7 @@ fn messages() -> Vec<MessageRecord> {
             execution_timeout_ms: Some(u64::MAX),
             run_timeout_ms: None,
             trace: Some(trace()),
+            sealed_fingerprint: Some(i64::MIN),
         },
         close_policy: Default::default(),
         child_id: "c".into(),

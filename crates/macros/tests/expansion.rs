@@ -183,7 +183,7 @@ fn execute_and_call_run_the_same_body() {
     let context = ActivityContext(1);
     let name = || "World".to_owned();
     assert_eq!(
-        finish(greet.execute(&context, name())),
+        finish(greet().execute(&context, name())),
         Ok("Hello, World!".to_owned())
     );
     assert_eq!(
@@ -193,19 +193,19 @@ fn execute_and_call_run_the_same_body() {
 
     let given = (("o-1".to_owned(), 10), true, ActivityContextLike { fee: 2 });
     assert_eq!(
-        finish(charge.execute(&context, given)),
+        finish(charge().execute(&context, given)),
         Ok(("o-1".to_owned(), 13))
     );
-    assert_eq!(finish(ping.execute(&context, ())), Err(ActivityError));
+    assert_eq!(finish(ping().execute(&context, ())), Err(ActivityError));
     assert_eq!(finish(ping::call()), Err(ActivityError));
-    assert_eq!(finish(names::input.execute(&context, 4)), Ok(4));
+    assert_eq!(finish(names::input().execute(&context, 4)), Ok(4));
 }
 
 #[test]
 fn an_activitys_name_is_free_inside_it() {
     assert_eq!(finish(names::order::call(1, 2)), Ok(3));
     assert_eq!(
-        finish(names::order.execute(&ActivityContext(0), (1, 2))),
+        finish(names::order().execute(&ActivityContext(0), (1, 2))),
         Ok(3)
     );
     assert_eq!(finish(r#type::call(3)), Ok(6));

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use everruns_durable::codec::CodecStore;
 use everruns_durable::persistence::memory::MemoryStore;
 use everruns_durable::persistence::sql::SqlStore;
 use everruns_durable::persistence::sqlite::{Sqlite, SqliteOptions};
 use everruns_durable::persistence::{Shards, WorkflowEventStore};
 
 use crate::postgres::TestDatabase;
+use crate::scrambler::Scrambler;
 
 /// A kind of store, and how it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +31,19 @@ pub enum Kind {
     Postgres,
     /// PostgreSQL through pgbouncer in transaction mode.
     Pooled,
+    /// In memory, behind a codec.
+    Coded,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Memory, Self::Sqlite, Self::Postgres, Self::Pooled];
+    pub const ALL: [Self; 5] = [
+        Self::Memory,
+        Self::Sqlite,
+        Self::Postgres,
+        Self::Pooled,
+        Self::Coded,
+    ];
 
     /// Its name on the command line and in reports.
     #[must_use]
@@ -43,6 +53,7 @@ impl Kind {
             Self::Sqlite => "sqlite",
             Self::Postgres => "postgres",
             Self::Pooled => "pgbouncer",
+            Self::Coded => "coded",
         }
     }
 
@@ -105,6 +116,14 @@ impl Flavour {
                 let store = Arc::new(MemoryStore::with_shards(shards));
                 Ok(StoreUnderTest {
                     store,
+                    place: Place::Nothing,
+                })
+            }
+            Kind::Coded => {
+                let memory = Arc::new(MemoryStore::with_shards(shards));
+                let store = CodecStore::new(memory, Arc::new(Scrambler::default()));
+                Ok(StoreUnderTest {
+                    store: Arc::new(store),
                     place: Place::Nothing,
                 })
             }

@@ -12,6 +12,7 @@ pub mod hostile_json;
 pub mod postgres;
 pub mod process;
 pub mod prove;
+pub mod scrambler;
 pub mod sim;
 pub mod world;
 

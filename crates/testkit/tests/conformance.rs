@@ -14,6 +14,8 @@ fn main() {
         (Kind::Postgres, 1),
         (Kind::Postgres, 4),
         (Kind::Pooled, 1),
+        (Kind::Coded, 1),
+        (Kind::Coded, 4),
     ];
     let trials = flavours
         .into_iter()
@@ -21,10 +23,20 @@ fn main() {
         .flat_map(|flavour| {
             conformance::all()
                 .into_iter()
+                .filter(move |claim| !is_about_stored_form(flavour, claim))
                 .map(move |claim| trial(flavour, claim))
         })
         .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// Behind a codec the limits hold for what the codec made, which is a little larger; and a child's start carries a fingerprint.
+fn is_about_stored_form(flavour: Flavour, claim: &Claim) -> bool {
+    let claims = [
+        "a_payload_of_exactly_the_limit_is_stored",
+        "messages_are_written_in_order",
+    ];
+    flavour.kind == Kind::Coded && claims.contains(&claim.name)
 }
 
 fn trial(flavour: Flavour, claim: Claim) -> Trial {

@@ -144,12 +144,12 @@ impl Context {
     }
 
     /// Sets up a handler for signals of a name; it is given those that wait already.
-    pub fn on_signal(&self, name: impl Into<String>, handler: SignalHandler) {
+    pub fn on_signal(&self, name: impl Into<String>, handler: &SignalHandler) {
         let name = name.into();
         let waiting = {
             let mut state = self.shared.state();
             let handlers = &mut state.handlers.signals;
-            handlers.insert(name.clone(), Arc::clone(&handler));
+            handlers.insert(name.clone(), Arc::clone(handler));
             std::iter::from_fn(|| state.mail.take(&name)).collect::<Vec<_>>()
         };
         for signal in waiting {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::state::Place;
 use crate::event::WorkflowEvent;
 use crate::payload::Payload;
-use crate::program::Recorded;
+use crate::program::{Difference, Recorded};
 use crate::request::{Request, RequestKind};
 
 /// What was recalled for the step at hand, what it made, and where its requests were made.
@@ -18,7 +18,7 @@ pub(super) struct Memory {
     made: Vec<WorkflowEvent>,
     /// Decided once for the run, whichever way.
     patches: BTreeMap<String, bool>,
-    diverged: Option<(Option<Request>, Option<Request>)>,
+    diverged: Option<Difference>,
     places: BTreeMap<(u64, bool), Place>,
 }
 
@@ -47,8 +47,10 @@ impl Memory {
         let effect_id = position.to_string();
         if self.complete {
             self.note_place(position, place, false);
-            let found = side_effect(effect_id);
-            self.diverged.get_or_insert((None, Some(found)));
+            self.diverged.get_or_insert(Difference {
+                expected: None,
+                found: Some(side_effect(effect_id)),
+            });
             return;
         }
         self.made
@@ -81,12 +83,15 @@ impl Memory {
     }
 
     /// The end of a step. A mark whose `patched` is gone from the code is nothing to worry about: the code has only the new side.
-    pub(super) fn end_step(&mut self) -> Option<(Option<Request>, Option<Request>)> {
+    pub(super) fn end_step(&mut self) -> Option<Difference> {
         for patch_id in self.recalled_patches.drain(..) {
             self.patches.insert(patch_id, true);
         }
         let left = std::mem::take(&mut self.recalled).into_keys().next();
-        let forgotten = left.map(|id| (Some(side_effect(id)), None));
+        let forgotten = left.map(|id| Difference {
+            expected: Some(side_effect(id)),
+            found: None,
+        });
         self.complete = false;
         self.diverged.take().or(forgotten)
     }

@@ -305,11 +305,10 @@ impl FunctionProgram {
         let ending = self.run(&mut answers)?;
         let diverged = self.shared.state().memory.end_step();
         let mut actions = self.shared.state().take_actions();
-        if let Some((expected, found)) = diverged {
+        if let Some(difference) = diverged {
             return Err(ProgramError::Diverged {
                 workflow_type: self.workflow_type().to_owned(),
-                expected,
-                found,
+                difference: Box::new(difference),
             });
         }
         actions.append(&mut answers);

@@ -16,7 +16,7 @@ use crate::event::WorkflowEvent;
 use crate::fact::Fact;
 use crate::history::{HistoryState, NumberedEvent};
 use crate::identity::RunIdentity;
-use crate::program::{Program, ProgramError, Recorded};
+use crate::program::{Difference, Program, ProgramError, Recorded};
 use crate::request::{Request, is_memory, may_be_imposed};
 use crate::turn::{ProgramState, Turn, event_of_action};
 
@@ -266,9 +266,10 @@ impl Replayer {
                     if recorded.error_type == error.error_type())
             });
             match error {
-                ProgramError::Diverged {
-                    expected, found, ..
-                } => Err(self.divergence(step.sequence_num, expected, found)),
+                ProgramError::Diverged { difference, .. } => {
+                    let Difference { expected, found } = *difference;
+                    Err(self.divergence(step.sequence_num, expected, found))
+                }
                 error if failed_for_it => {
                     let error = error.as_failure();
                     Ok(vec![WorkflowAction::FailWorkflow { error }])

@@ -99,27 +99,31 @@ impl Live {
         self.resumed
     }
 
-    pub(crate) fn try_take(&mut self, fact: Fact) -> Result<Vec<A>, TurnError> {
+    pub(crate) fn try_take(&mut self, fact: &Fact) -> Result<Vec<A>, TurnError> {
         let mut turn = Turn::default();
-        if !self.state.history().is_late(&fact) && self.state.history().is_running()
+        if !self.state.history().is_late(fact) && self.state.history().is_running()
             || matches!(fact, Fact::Started { .. })
         {
-            let known = match &fact {
+            let known = match fact {
                 Fact::ActivityCompleted { activity_id, .. } => {
                     self.state.history().has_pending_activity(activity_id)
                 }
                 _ => true,
             };
             if known {
-                self.state.take(&fact, &mut turn)?;
+                self.state.take(fact, &mut turn)?;
             }
         }
         self.log.extend(turn.events);
         Ok(turn.actions)
     }
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a script reads better without references"
+    )]
     pub(crate) fn take(&mut self, fact: Fact) -> Vec<A> {
-        self.try_take(fact).unwrap()
+        self.try_take(&fact).unwrap()
     }
 
     pub(crate) fn event_names(&self) -> Vec<&'static str> {

@@ -15,7 +15,7 @@ use super::logs::StepLogs;
 use super::{AttemptTransaction, OnceLedger};
 use crate::persistence::limits::{PAYLOAD_BYTES_MAX, check_id, check_payload};
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
-use crate::persistence::{StoreError, StoreResult};
+use crate::persistence::{OpenTransaction, StoreError, StoreResult};
 use crate::runtime::Runtime;
 
 /// One attempt of an activity, as the activity sees it. Cheap to clone.
@@ -208,6 +208,14 @@ impl ActivityContext {
         ask().await.map_err(once_failed)
     }
 
+    /// [`ActivityContext::transaction`] as the store has it: for stores of others, whose transactions are of another type.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn store_transaction(&self) -> Result<OpenTransaction, ActivityError> {
+        self.shared.transaction.open().await
+    }
+
     /// The transaction of an activity that is [`transactional`](super::Activity::TRANSACTIONAL), in the engine's own database: what is written
     /// there and the activity's result commit as one. Begun at the first call; the same one at every later call of this attempt. The library
     /// ends it: it commits when the activity has answered and its lease still holds, and rolls back otherwise.
@@ -218,7 +226,7 @@ impl ActivityContext {
     pub async fn transaction(
         &self,
     ) -> Result<Arc<crate::persistence::postgres::ActivityTransaction>, ActivityError> {
-        let open = self.shared.transaction.open().await?;
+        let open = self.store_transaction().await?;
         open.downcast().map_err(|_| {
             let message = "the transactions of this store are not PostgreSQL's";
             ActivityError::new(error_types::ACTIVITY_FAILED, message).non_retryable()
@@ -226,7 +234,7 @@ impl ActivityContext {
     }
 
     /// The transaction, if the activity asked for it; there is none any more afterwards.
-    pub(crate) async fn take_transaction(&self) -> Option<crate::persistence::OpenTransaction> {
+    pub(crate) async fn take_transaction(&self) -> Option<OpenTransaction> {
         self.shared.transaction.take().await
     }
 

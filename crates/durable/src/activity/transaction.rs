@@ -43,7 +43,6 @@ impl AttemptTransaction {
     }
 
     /// The transaction.
-    #[cfg(feature = "postgres")]
     pub(super) async fn open(&self) -> Result<OpenTransaction, ActivityError> {
         let Some(from) = &self.from else {
             return Err(refused(
@@ -74,7 +73,6 @@ impl AttemptTransaction {
     }
 }
 
-#[cfg(feature = "postgres")]
 fn refused(message: &str) -> ActivityError {
     ActivityError::new(error_types::ACTIVITY_FAILED, message).non_retryable()
 }

@@ -81,8 +81,15 @@ impl Client {
     /// # Errors
     /// The store's, where it cannot be opened.
     pub async fn open(url: &str) -> Result<Self> {
-        let store = open(url, OpenOptions::default()).await?;
-        Ok(Self::on(store))
+        Self::open_with(url, OpenOptions::default()).await
+    }
+
+    /// [`Client::open`] with options, such as the codec of the engines: `OpenOptions::default().with_codec(codec)`.
+    ///
+    /// # Errors
+    /// The store's, where it cannot be opened.
+    pub async fn open_with(url: &str, options: OpenOptions) -> Result<Self> {
+        Ok(Self::on(open(url, options).await?))
     }
 
     /// A client on a store that is open already. To be called within a tokio runtime, in which it listens for what others ring.

@@ -118,7 +118,7 @@ impl Assembly<'_> {
                 workflow_type,
                 input,
             } => {
-                let child = self.child(child_id, &workflow_type, input, ChildOptions::default());
+                let child = self.child(child_id, &workflow_type, input, &ChildOptions::default());
                 commit.children.push(child);
             }
             A::StartChildWorkflow {
@@ -127,7 +127,7 @@ impl Assembly<'_> {
                 input,
                 options,
             } => {
-                let child = self.child(child_id, &workflow_type, input, options);
+                let child = self.child(child_id, &workflow_type, input, &options);
                 commit.children.push(child);
             }
             A::CancelChildWorkflow {
@@ -157,7 +157,7 @@ impl Assembly<'_> {
         child_id: String,
         workflow_type: &str,
         input: Payload,
-        options: ChildOptions,
+        options: &ChildOptions,
     ) -> NewChild {
         let run_id = self.identity.child_run_id(&child_id);
         let version = self.workflows.newest(workflow_type).unwrap_or_default();

@@ -7,10 +7,12 @@ use std::sync::atomic::AtomicI64;
 use durable_core::ActivityError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
+use crate::codec::{CodecStore, PayloadCodec};
 use crate::observability::{DurableMetrics, LifecycleEvent, Listener, Listeners};
 use crate::persistence::check::lease as check_lease;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
@@ -165,7 +167,16 @@ impl EngineBuilder {
 
     /// How the store is opened.
     pub fn open_options(mut self, options: OpenOptions) -> Self {
+        let codec = self.open_options.codec.take();
         self.open_options = options;
+        self.open_options.codec = self.open_options.codec.or(codec);
+        self
+    }
+
+    /// Encodes payloads before they are stored, and decodes them; see [`crate::codec`]. Clients in other processes need
+    /// one as well: [`crate::Client::open_with`].
+    pub fn codec(mut self, codec: impl PayloadCodec) -> Self {
+        self.open_options = self.open_options.with_codec(codec);
         self
     }
 
@@ -184,15 +195,21 @@ impl EngineBuilder {
     pub async fn start(self) -> Result<Engine> {
         self.environment?;
         check(&self.settings)?;
-        let store = match self.source {
-            Source::Store(store) => store,
-            Source::Url(url) => open(&url, self.open_options).await?,
+        let mut settings = self.settings;
+        let codec = self.open_options.codec.clone();
+        if let Some(codec) = &codec {
+            settings.build = with_codec(&settings.build, &**codec);
+        }
+        let store = match (self.source, codec) {
+            (Source::Url(url), _) => open(&url, self.open_options).await?,
+            (Source::Store(store), Some(codec)) => Arc::new(CodecStore::new(store, codec)),
+            (Source::Store(store), None) => store,
         };
         let runtime = self.runtime.unwrap_or_else(Runtime::real);
         let worker_id = self.worker_id.unwrap_or_else(|| worker_name(&runtime));
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
         let desk = Arc::new(Desk::default());
-        let worker = &self.settings.worker;
+        let worker = &settings.worker;
         let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),
             runtime.clone(),
@@ -216,7 +233,7 @@ impl EngineBuilder {
             worker_id,
             hub: Arc::new(Hub::new(desk, store.bell())),
             store,
-            settings: self.settings,
+            settings,
             listeners: Listeners::start(self.listeners, &runtime),
             runtime,
             workflows: self.workflows,
@@ -228,6 +245,13 @@ impl EngineBuilder {
         };
         Ok(Engine::launch(Arc::new(node)))
     }
+}
+
+/// A run that was blocked because a key was missing is tried again when it is there, so the keys are part of the build.
+fn with_codec(build: &str, codec: &dyn PayloadCodec) -> String {
+    let digest = Sha256::digest(codec.name());
+    let short = digest.iter().take(4).map(|byte| format!("{byte:02x}"));
+    format!("{build}+codec-{}", short.collect::<String>())
 }
 
 /// Host, process and something random: no two alike.

@@ -15,11 +15,15 @@ use uuid::Uuid;
 use super::cache::{Kept, Place};
 use super::desk::Wanted;
 use super::turner::{Fault, Turner, panic_text};
+use crate::codec::payloads::HoldsPayloads as _;
 use crate::persistence::StoreResult;
 use crate::persistence::model::{ClaimedTurn, Fact, RunRecord};
 use crate::runtime::Runtime;
 use crate::worker::Finished;
 use crate::workflow::{Birth, RunInfo, WorkflowRegistry};
+
+/// Why a run with such a payload is blocked: to the program it would look like bad data, and fail the run.
+const STILL_ENCODED: &str = "a payload of the run is encoded, and no codec here can decode it; is its codec set, with its key?";
 
 /// A run, ready for its turn.
 pub(super) struct Loaded {
@@ -102,13 +106,23 @@ impl<'a> Loader<'a> {
         };
         let mut cold = Vec::new();
         for (run_id, kept, wanted) in runs {
-            let Some(turn) = found.remove(&run_id).or(wanted.claimed) else {
+            let Some(mut turn) = found.remove(&run_id).or(wanted.claimed) else {
                 debug!(%run_id, "the run does not exist any more");
                 continue;
             };
             let finished = wanted.finished;
             if !self.turner.is_for_us(&turn.run) {
                 self.turner.leave_to_others(&turn.run, finished);
+                continue;
+            }
+            if turn.has_encoded() {
+                let fault = Fault {
+                    run_id,
+                    sequence: turn.run.sequence,
+                    reason: STILL_ENCODED.to_owned(),
+                    finished,
+                };
+                self.turner.block(fault).await;
                 continue;
             }
             match kept.filter(|kept| is_current(kept, &turn.run)) {
@@ -144,6 +158,14 @@ impl<'a> Loader<'a> {
     async fn rebuild(&self, cold: Cold) -> Result<Option<Loaded>, Box<Fault>> {
         let Cold { turn, finished } = cold;
         let run = &turn.run;
+        let fault = |reason: String, finished| {
+            Box::new(Fault {
+                run_id: run.id,
+                sequence: run.sequence,
+                reason,
+                finished,
+            })
+        };
         let events = if run.sequence == run.history_start {
             Vec::new()
         } else {
@@ -153,21 +175,21 @@ impl<'a> Loader<'a> {
                 .store
                 .load_history(run.id, run.history_start);
             match history.await {
-                Ok(Some(history)) => history
-                    .events
-                    .into_iter()
-                    // A turn of another process may have come in between: the one at hand is for what was loaded first.
-                    .filter(|event| event.sequence_num <= run.sequence)
-                    .map(|event| (event.sequence_num, event.event))
-                    .collect(),
+                Ok(Some(mut history)) => {
+                    if history.events.has_encoded() {
+                        return Err(fault(STILL_ENCODED.to_owned(), finished));
+                    }
+                    let events = history.events.into_iter();
+                    events
+                        // A turn of another process may have come in between: the one at hand is for what was loaded first.
+                        .filter(|event| event.sequence_num <= run.sequence)
+                        .map(|event| (event.sequence_num, event.event))
+                        .collect()
+                }
                 Ok(None) => return Ok(None),
                 Err(error) if !error.is_retryable() && !error.is_outcome_unknown() => {
-                    return Err(Box::new(Fault {
-                        run_id: run.id,
-                        sequence: run.sequence,
-                        reason: format!("its history cannot be read: {error}"),
-                        finished,
-                    }));
+                    let reason = format!("its history cannot be read: {error}");
+                    return Err(fault(reason, finished));
                 }
                 Err(error) => {
                     let wanted = Wanted {
@@ -195,12 +217,7 @@ impl<'a> Loader<'a> {
                     finished,
                 }))
             }
-            Err(reason) => Err(Box::new(Fault {
-                run_id: run.id,
-                sequence: run.sequence,
-                reason,
-                finished,
-            })),
+            Err(reason) => Err(fault(reason, finished)),
         }
     }
 }

@@ -47,6 +47,12 @@ impl Turner {
             }
             Err(error) => {
                 let turn = decided.remove(0);
+                if !turn.finished.is_empty() {
+                    // What ended here goes by the inbox: the result is what cannot be stored, or the next turn is refused without it.
+                    debug!(run_id = %turn.commit.run_id, %error, "the turn is taken apart");
+                    self.node.results.store(turn.finished);
+                    return;
+                }
                 let fault = Fault {
                     run_id: turn.commit.run_id,
                     sequence: turn.place.sequence,

@@ -2,6 +2,8 @@
 
 use durable_core::{EventError, PayloadError};
 
+use crate::codec::CodecError;
+
 /// The source of a [`StoreError`], kept for logs.
 pub type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 
@@ -66,6 +68,15 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
+    /// A payload could not be encoded, and nothing was written; or one that is stored could not be decoded.
+    #[error("a payload could not be {step}: {source}")]
+    Codec {
+        /// `encoded` or `decoded`.
+        step: &'static str,
+        /// Why.
+        #[source]
+        source: CodecError,
+    },
     /// The schema is not the one this build works with.
     #[error("schema: {0}")]
     Schema(String),
@@ -84,7 +95,11 @@ impl StoreError {
     /// Whether the same call may succeed later without any change by the caller.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Conflict(_))
+        match self {
+            Self::Unavailable { .. } | Self::Conflict(_) => true,
+            Self::Codec { source, .. } => source.is_temporary(),
+            _ => false,
+        }
     }
 
     /// Whether the call may have been carried out although it failed: read back before deciding.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::memory::MemoryStore;
 use super::{Shards, StoreError, StoreResult, WorkflowEventStore};
+use crate::codec::{CodecStore, PayloadCodec};
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -12,6 +13,17 @@ pub struct OpenOptions {
     pub shards: Shards,
     /// Whether pending migrations are run first; otherwise a schema that is not up to date is an error.
     pub migrate: bool,
+    /// What encodes payloads before they are stored, and decodes them; see [`crate::codec`].
+    pub codec: Option<Arc<dyn PayloadCodec>>,
+}
+
+impl OpenOptions {
+    /// The same with a codec.
+    #[must_use]
+    pub fn with_codec(mut self, codec: impl PayloadCodec) -> Self {
+        self.codec = Some(Arc::new(codec));
+        self
+    }
 }
 
 impl Default for OpenOptions {
@@ -19,6 +31,7 @@ impl Default for OpenOptions {
         Self {
             shards: Shards::default(),
             migrate: true,
+            codec: None,
         }
     }
 }
@@ -71,12 +84,23 @@ impl StoreUrl {
 /// [`StoreError::Open`] when the URL is not understood, the server cannot be reached or the file cannot be used;
 /// [`StoreError::Schema`] when the database is newer than this build, or behind it and `migrate` is off.
 pub async fn open(url: &str, options: OpenOptions) -> StoreResult<Arc<dyn WorkflowEventStore>> {
+    let codec = options.codec.clone();
+    let store = open_plain(url, options).await?;
+    Ok(match codec {
+        Some(codec) => Arc::new(CodecStore::new(store, codec)),
+        None => store,
+    })
+}
+
+async fn open_plain(url: &str, options: OpenOptions) -> StoreResult<Arc<dyn WorkflowEventStore>> {
     match StoreUrl::parse(url)? {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::with_shards(options.shards))),
         #[cfg(feature = "sqlite")]
         StoreUrl::Sqlite(path) => {
             use super::sqlite::{Sqlite, SqliteOptions};
-            let OpenOptions { shards, migrate } = options;
+            let OpenOptions {
+                shards, migrate, ..
+            } = options;
             let options = SqliteOptions {
                 shards,
                 migrate,
@@ -88,7 +112,9 @@ pub async fn open(url: &str, options: OpenOptions) -> StoreResult<Arc<dyn Workfl
         #[cfg(feature = "postgres")]
         StoreUrl::Postgres(url) => {
             use super::postgres::{Postgres, PostgresOptions};
-            let OpenOptions { shards, migrate } = options;
+            let OpenOptions {
+                shards, migrate, ..
+            } = options;
             let options = PostgresOptions {
                 shards,
                 migrate,

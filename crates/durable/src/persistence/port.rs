@@ -19,6 +19,12 @@ use super::store::StoreResult;
 /// call was written, unless [`super::StoreError::is_outcome_unknown`] says otherwise.
 #[async_trait]
 pub trait WorkerPort: Send + Sync + 'static {
+    /// Whether payloads are stored in another form than they are given in: how large they are there, and so whether they fit, is
+    /// known only when they are handed over.
+    fn encodes_payloads(&self) -> bool {
+        false
+    }
+
     /// Claims runs with a turn due: `ready_at` set, not over, of a hosted type and version, without an owner
     /// or with one whose time is up, and not blocked for this build. Within a shard the longest
     /// ready come first, then by id. Makes the caller their owner.

@@ -2,12 +2,14 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use durable_core::{Payload, PayloadError};
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::Within;
+use crate::codec::{PayloadCodec, encoded};
 use crate::error::Kind;
 use crate::persistence::model::{NewSignal, SendOutcome, SendSignal};
 use crate::persistence::postgres::{DEFAULT_SCHEMA, send_signal};
@@ -19,6 +21,7 @@ use crate::{Error, Result};
 pub struct SignalIn<'t> {
     within: Within<'t>,
     schema: String,
+    codec: Option<Arc<dyn PayloadCodec>>,
     run_id: Uuid,
     signal_id: Uuid,
     signal_type: String,
@@ -35,6 +38,7 @@ pub fn signal_in<'t, T: Serialize + ?Sized>(
     SignalIn {
         within: transaction.into(),
         schema: DEFAULT_SCHEMA.to_owned(),
+        codec: None,
         run_id,
         signal_id: Uuid::now_v7(),
         signal_type: signal_type.into(),
@@ -46,6 +50,12 @@ impl SignalIn<'_> {
     /// The schema of the engine's tables, where it is not `durable`.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
+        self
+    }
+
+    /// The codec that the engines have: the payload is stored as they store it.
+    pub fn codec(mut self, codec: Arc<dyn PayloadCodec>) -> Self {
+        self.codec = Some(codec);
         self
     }
 
@@ -69,7 +79,10 @@ impl SignalIn<'_> {
             signal_type,
             payload,
         };
-        let request = SendSignal { run_id, signal };
+        let mut request = SendSignal { run_id, signal };
+        if let Some(codec) = &self.codec {
+            request = encoded(&**codec, request).await?;
+        }
         match send_signal(self.within, &self.schema, request).await? {
             SendOutcome::Accepted { .. } | SendOutcome::Duplicate { .. } => Ok(()),
             SendOutcome::Rejected(rejection) => Err(Kind::Send { run_id, rejection }.into()),

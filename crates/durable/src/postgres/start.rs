@@ -3,6 +3,7 @@
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use durable_core::{ActivityOptions, AttributeValue, Payload, PayloadError, TraceContext};
@@ -12,8 +13,11 @@ use uuid::Uuid;
 use super::Within;
 use crate::activity::Activity;
 use crate::client::{Untyped, start_of};
+use crate::codec::{PayloadCodec, encoded, known_as};
 use crate::error::Kind;
-use crate::persistence::model::{NewSignal, ReusePolicy, StartOutcome, StartRun};
+use crate::persistence::model::{
+    NewSignal, ReusePolicy, StartOutcome, StartRejection, StartRun,
+};
 use crate::persistence::postgres::{DEFAULT_SCHEMA, start_run};
 use crate::workflow::{ActivityRequest, ActivityRun, WorkflowDefinition};
 use crate::{Error, Result};
@@ -24,6 +28,7 @@ use crate::{Error, Result};
 pub struct StartIn<'t, W> {
     within: Within<'t>,
     schema: String,
+    codec: Option<Arc<dyn PayloadCodec>>,
     start: Result<StartRun, PayloadError>,
     workflow: PhantomData<fn() -> W>,
 }
@@ -83,6 +88,7 @@ impl<'t, W> StartIn<'t, W> {
         Self {
             within,
             schema: DEFAULT_SCHEMA.to_owned(),
+            codec: None,
             start,
             workflow: PhantomData,
         }
@@ -112,6 +118,12 @@ impl<'t, W> StartIn<'t, W> {
     /// The schema of the engine's tables, where it is not `durable`.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
+        self
+    }
+
+    /// The codec that the engines have: payloads are stored as they store them.
+    pub fn codec(mut self, codec: Arc<dyn PayloadCodec>) -> Self {
+        self.codec = Some(codec);
         self
     }
 
@@ -177,11 +189,37 @@ impl<'t, W> StartIn<'t, W> {
         let start = self
             .start
             .map_err(|error| Error::payload("the start", error))?;
-        match start_run(self.within, &self.schema, start).await? {
+        let outcome = match self.codec {
+            None => start_run(self.within, &self.schema, start).await?,
+            Some(codec) => start_encoded(self.within, &self.schema, &*codec, start).await?,
+        };
+        match outcome {
             StartOutcome::Started { run_id } | StartOutcome::Existing { run_id } => Ok(run_id),
             StartOutcome::Rejected(rejection) => Err(Kind::Start(rejection).into()),
         }
     }
+}
+
+/// A start stays the same start, however its input is encoded: where a key is taken, it is compared under each number it may be known by.
+async fn start_encoded(
+    within: Within<'_>,
+    schema: &str,
+    codec: &dyn PayloadCodec,
+    start: StartRun,
+) -> Result<StartOutcome> {
+    let forms = known_as(codec, &start);
+    let mut start = encoded(codec, start).await?;
+    let mut refused = None;
+    for form in forms {
+        start.sealed_fingerprint = Some(form);
+        match start_run(within, schema, start.clone()).await? {
+            conflict @ StartOutcome::Rejected(StartRejection::KeyConflict { .. }) => {
+                refused = Some(conflict);
+            }
+            outcome => return Ok(outcome),
+        }
+    }
+    Ok(refused.expect("a start has a fingerprint"))
 }
 
 impl StartIn<'_, Untyped> {

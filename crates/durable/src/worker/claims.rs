@@ -8,6 +8,7 @@ use tracing::{debug, warn};
 
 use super::{Slot, WorkerPool};
 use crate::chores::UNTIL_RUNG;
+use crate::codec::payloads::HoldsPayloads;
 use crate::engine::Hub;
 use crate::persistence::model::{ClaimTasks, ClaimedTask, TaskRelease};
 use crate::persistence::{Shards, StoreResult, WorkerPort};
@@ -15,6 +16,8 @@ use crate::reliability::Verdict;
 
 /// Longest pause after a claim that failed; they begin with the poll interval and double.
 const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// How long a task that cannot be decoded here is left to others.
+const ENCODED_PAUSE: Duration = Duration::from_secs(30);
 
 /// The claim loop of a worker.
 pub(crate) struct Claims {
@@ -163,12 +166,9 @@ impl Claims {
     }
 
     /// Asks breakers and limiters; what they hold back is parked and costs no attempt.
-    async fn admit(&self, tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
-        if tasks.is_empty() {
-            return;
-        }
+    async fn admit(&self, mut tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
+        let mut parked = self.park_encoded(&mut tasks);
         let verdicts = self.pool.gate.admit(&tasks).await;
-        let mut parked = Vec::new();
         for (task, verdict) in tasks.into_iter().zip(verdicts) {
             match (verdict, slots.pop()) {
                 (Verdict::Run, Some(slot)) => self.pool.start(task, slot),
@@ -189,6 +189,19 @@ impl Claims {
             // Their leases run out and the reaper takes them back.
             warn!(%error, "tasks could not be given back");
         }
+    }
+
+    /// A task whose payloads cannot be decoded here waits for a worker that can: to the activity it would look like bad data.
+    fn park_encoded(&self, tasks: &mut Vec<ClaimedTask>) -> Vec<TaskRelease> {
+        let encoded = tasks.extract_if(.., HoldsPayloads::has_encoded);
+        let park = |task: ClaimedTask| {
+            warn!(task_id = %task.lease.task_id, run_id = %task.lease.run_id, "a payload of the task cannot be decoded here; is its codec set, with its key?");
+            self.hub
+                .due
+                .due_in(self.pool.runtime.instant(), ENCODED_PAUSE);
+            TaskRelease::parked(task.lease, ENCODED_PAUSE)
+        };
+        encoded.map(park).collect()
     }
 }
 

@@ -138,7 +138,7 @@ impl<'a> Execution<'a> {
         tokio::select! {
             biased;
             answered = guarded => match answered {
-                Ok(Ok(result)) => outcome::completed(result),
+                Ok(Ok(result)) => outcome::completed(result, self.pool.results.encodes_payloads()),
                 Ok(Err(error)) => self.failed(error),
                 Err(panic) => {
                     let message = format!("the activity panicked: {}", panic_text(&*panic));
@@ -172,6 +172,9 @@ impl<'a> Execution<'a> {
 
 /// The attempt has failed: what it wrote is gone, or that is what has to be found out.
 fn uncommitted(error: &StoreError) -> (TaskOutcome, Kept) {
+    if let StoreError::Limit { .. } = error {
+        return (outcome::refused(error), Kept::NotYet);
+    }
     let kept = if error.is_outcome_unknown() {
         Kept::Unknown
     } else {

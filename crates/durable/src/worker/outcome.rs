@@ -11,10 +11,11 @@ use crate::persistence::StoreError;
 use crate::persistence::limits::{ID_BYTES_MAX, PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX, clip};
 use crate::persistence::model::TaskOutcome;
 
-/// It answered. A result that is too large is a failure that the run sees.
-pub(super) fn completed(result: Payload) -> TaskOutcome {
+/// It answered. A result that is too large is a failure that the run sees; where payloads are encoded on their way, the store says
+/// whether it is.
+pub(super) fn completed(result: Payload, is_encoded_later: bool) -> TaskOutcome {
     let bytes = result.len();
-    if bytes <= PAYLOAD_BYTES_MAX {
+    if bytes <= PAYLOAD_BYTES_MAX || is_encoded_later {
         return TaskOutcome::Completed { result };
     }
     invalid(format!(

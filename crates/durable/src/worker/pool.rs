@@ -34,7 +34,7 @@ pub struct WorkerPool {
     pub(super) transactions: Option<Arc<dyn Transactions>>,
     port: Arc<dyn WorkerPort>,
     desk: Arc<Desk>,
-    results: Arc<ResultSink>,
+    pub(super) results: Arc<ResultSink>,
     /// By task and token, so that they are told to stop in an order that can be repeated.
     running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
     /// Types of which tasks wait in the queue for want of a slot.

@@ -114,6 +114,11 @@ impl ResultSink {
         self.bell.notify_one();
     }
 
+    /// Whether payloads are encoded on their way, so that their size is not known here.
+    pub(super) fn encodes_payloads(&self) -> bool {
+        self.port.encodes_payloads()
+    }
+
     /// Ends when everything taken in is stored.
     pub(crate) async fn flushed(&self) {
         loop {

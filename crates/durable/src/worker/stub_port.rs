@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::persistence::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
-    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome,
+    LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome, WaitingTypes,
 };
 use crate::persistence::{StoreError, StoreResult, WorkerPort, check};
 
@@ -112,6 +112,10 @@ impl WorkerPort for StubPort {
     }
 
     async fn release_runs(&self, _: &str, _: &[Uuid]) -> StoreResult<()> {
+        unreachable!("not asked by these tests")
+    }
+
+    async fn waiting_types(&self) -> StoreResult<WaitingTypes> {
         unreachable!("not asked by these tests")
     }
 

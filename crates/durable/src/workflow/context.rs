@@ -1,8 +1,9 @@
 //! What an `async fn` does durably.
 
 use std::panic::Location;
+use std::sync::Arc;
 
-use durable_core::function::{Context, RunInfo, Scope, Until};
+use durable_core::function::{Context, RunInfo, Scope, SignalHandler, Until};
 use durable_core::{Payload, Timestamp, WorkflowError, error_types};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -121,7 +122,7 @@ impl WorkflowContext {
     /// Sleeps, for days if need be: a [`Duration`](std::time::Duration), or a text such as `PT10M`.
     #[track_caller]
     pub fn sleep(&self, span: impl Span) -> Sleep {
-        Sleep::new(self.core.ticket(Location::caller()), span.to_duration())
+        Sleep::new(self.core.ticket(Location::caller()), span.into_duration())
     }
 
     /// Waits for a signal of a name. Signals are read in the order in which they came; those that come early wait.
@@ -144,7 +145,8 @@ impl WorkflowContext {
             }
             Err(_) => false,
         };
-        self.core.on_signal(name, std::sync::Arc::new(handler));
+        let handler: SignalHandler = Arc::new(handler);
+        self.core.on_signal(name, &handler);
     }
 
     /// Sets up a query. The handler looks at the workflow's own state ([`State`]) and must not change it.
@@ -157,7 +159,7 @@ impl WorkflowContext {
             let input = input.to_value().map_err(super::update::unreadable)?;
             Payload::from_value(&handler(input)).map_err(super::update::unwritable)
         };
-        self.core.on_query(name, std::sync::Arc::new(handler));
+        self.core.on_query(name, Arc::new(handler));
     }
 
     /// Sets up an update: a request that changes the workflow's state and is answered. The handler may call activities and

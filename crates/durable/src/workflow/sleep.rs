@@ -17,17 +17,17 @@ pub trait Span {
     ///
     /// # Errors
     /// When it is no length of time, and how to write one.
-    fn to_duration(&self) -> WorkflowResult<Duration>;
+    fn into_duration(self) -> WorkflowResult<Duration>;
 }
 
 impl Span for Duration {
-    fn to_duration(&self) -> WorkflowResult<Duration> {
-        Ok(*self)
+    fn into_duration(self) -> WorkflowResult<Duration> {
+        Ok(self)
     }
 }
 
 impl Span for &str {
-    fn to_duration(&self) -> WorkflowResult<Duration> {
+    fn into_duration(self) -> WorkflowResult<Duration> {
         parse(self).ok_or_else(|| {
             let message = format!(
                 "{self:?} is no length of time: write PT10M for ten minutes, P1DT6H for thirty hours; months and years have none"
@@ -38,8 +38,8 @@ impl Span for &str {
 }
 
 impl Span for String {
-    fn to_duration(&self) -> WorkflowResult<Duration> {
-        self.as_str().to_duration()
+    fn into_duration(self) -> WorkflowResult<Duration> {
+        self.as_str().into_duration()
     }
 }
 
@@ -82,14 +82,17 @@ mod tests {
 
     #[test]
     fn iso_texts_are_read_and_others_explained() {
-        assert_eq!("PT10M".to_duration().unwrap(), Duration::from_secs(600));
+        assert_eq!("PT10M".into_duration().unwrap(), Duration::from_secs(600));
         assert_eq!(
-            "P1DT6H".to_duration().unwrap(),
+            "P1DT6H".into_duration().unwrap(),
             Duration::from_secs(30 * 3600)
         );
-        assert_eq!("PT0.5S".to_duration().unwrap(), Duration::from_millis(500));
+        assert_eq!(
+            "PT0.5S".into_duration().unwrap(),
+            Duration::from_millis(500)
+        );
         for bad in ["10 minutes later", "P1M", "-PT1S", ""] {
-            let error = bad.to_duration().unwrap_err();
+            let error = bad.into_duration().unwrap_err();
             assert_eq!(error.error_type, error_types::INVALID_INPUT, "{bad:?}");
         }
     }

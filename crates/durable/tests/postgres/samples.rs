@@ -400,6 +400,7 @@ pub(crate) fn messages(sender: Uuid) -> Vec<MessageRecord> {
         execution_timeout_ms: Some(5),
         run_timeout_ms: None,
         trace: Some(trace()),
+        sealed_fingerprint: Some(-1),
     };
     let all = [
         Message::StartChild {

@@ -62,6 +62,7 @@ async fn messages_are_written_in_order(w: &World) {
             execution_timeout_ms: None,
             run_timeout_ms: Some(9000),
             trace: None,
+            sealed_fingerprint: child.start.sealed_fingerprint,
         },
         close_policy: ClosePolicy::Abandon,
         child_id: child.child_id.clone(),

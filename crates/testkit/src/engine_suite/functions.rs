@@ -221,7 +221,7 @@ async fn stable(ctx: WorkflowContext) -> WorkflowResult<bool> {
         ctx.now(),
         ctx.uuid(),
         ctx.random_u64(),
-        ctx.side_effect(|| std::process::id())?,
+        ctx.side_effect(std::process::id)?,
     );
     let text = format!("{before:?}");
     let mut same = true;

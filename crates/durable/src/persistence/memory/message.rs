@@ -217,6 +217,7 @@ fn start_child(child: NewChild, epoch: u32, iteration: u32) -> Message {
             execution_timeout_ms: start.execution_timeout.map(millis),
             run_timeout_ms: start.run_timeout.map(millis),
             trace: start.trace,
+            sealed_fingerprint: start.sealed_fingerprint,
         },
         close_policy: child.close_policy,
         child_id: child.child_id,
@@ -235,6 +236,7 @@ fn stored_to_start(stored: StoredStart) -> StartRun {
         execution_timeout: stored.execution_timeout_ms.map(Duration::from_millis),
         run_timeout: stored.run_timeout_ms.map(Duration::from_millis),
         trace: stored.trace,
+        sealed_fingerprint: stored.sealed_fingerprint,
         ..StartRun::new(stored.run_id, stored.workflow_type, stored.input)
     }
 }

@@ -159,6 +159,9 @@ pub struct StoredStart {
     pub run_timeout_ms: Option<u64>,
     /// Trace context.
     pub trace: Option<durable_core::TraceContext>,
+    /// [`super::run::StartRun::sealed_fingerprint`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_fingerprint: Option<i64>,
 }
 
 /// A run to terminate.

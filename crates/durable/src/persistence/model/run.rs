@@ -229,6 +229,8 @@ pub struct StartRun {
     pub updates: Vec<NewUpdate>,
     /// Makes the caller its owner at once, so that no claim is needed.
     pub owner: Option<OwnerRequest>,
+    /// Stands for the start as it was before a codec changed its input; absent where none did.
+    pub sealed_fingerprint: Option<i64>,
 }
 
 impl StartRun {
@@ -251,12 +253,17 @@ impl StartRun {
             signals: Vec::new(),
             updates: Vec::new(),
             owner: None,
+            sealed_fingerprint: None,
         }
     }
 
-    /// Stands for workflow type, version and input: the same start has the same one.
+    /// Stands for workflow type, version and input: the same start has the same one, also where a codec encodes the same
+    /// input differently each time.
     #[must_use]
     pub fn fingerprint(&self) -> i64 {
+        if let Some(sealed) = self.sealed_fingerprint {
+            return sealed;
+        }
         let mut hash = Sha256::new();
         for part in [
             self.workflow_type.as_bytes(),

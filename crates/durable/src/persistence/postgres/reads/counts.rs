@@ -9,7 +9,7 @@ use crate::persistence::model::{
 };
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, at, maybe_at, value};
-use crate::persistence::postgres::reader::read_all;
+use crate::persistence::postgres::reader::{Reader, read_all};
 use crate::persistence::postgres::rows;
 use crate::persistence::postgres::sql::{admin, due, rollups};
 use crate::persistence::sql::tx::Concern;
@@ -66,7 +66,7 @@ impl Postgres {
         for rows in tasks {
             waiting
                 .tasks
-                .extend(read_all(rows, |row| row.next::<String>())?);
+                .extend(read_all(rows, Reader::next::<String>)?);
         }
         Ok(waiting)
     }

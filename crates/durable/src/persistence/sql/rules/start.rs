@@ -227,6 +227,7 @@ pub(crate) fn stored_start(start: &StartRun) -> StoredStart {
         execution_timeout_ms: start.execution_timeout.map(millis),
         run_timeout_ms: start.run_timeout.map(millis),
         trace: start.trace.clone(),
+        sealed_fingerprint: start.sealed_fingerprint,
     }
 }
 
@@ -241,6 +242,7 @@ pub(crate) fn restored_start(stored: &StoredStart) -> StartRun {
         execution_timeout: stored.execution_timeout_ms.map(Duration::from_millis),
         run_timeout: stored.run_timeout_ms.map(Duration::from_millis),
         trace: stored.trace.clone(),
+        sealed_fingerprint: stored.sealed_fingerprint,
         ..StartRun::new(
             stored.run_id,
             stored.workflow_type.clone(),
