@@ -15,9 +15,7 @@ use crate::activity::Activity;
 use crate::client::{Untyped, start_of};
 use crate::codec::{PayloadCodec, encoded, known_as};
 use crate::error::Kind;
-use crate::persistence::model::{
-    NewSignal, ReusePolicy, StartOutcome, StartRejection, StartRun,
-};
+use crate::persistence::model::{NewSignal, ReusePolicy, StartOutcome, StartRejection, StartRun};
 use crate::persistence::postgres::{DEFAULT_SCHEMA, start_run};
 use crate::workflow::{ActivityRequest, ActivityRun, WorkflowDefinition};
 use crate::{Error, Result};

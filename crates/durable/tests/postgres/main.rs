@@ -6,6 +6,7 @@
 mod bell;
 mod changes;
 mod claims;
+mod encoded;
 mod explain;
 mod intents;
 mod migrations;

@@ -19,9 +19,7 @@ use crate::persistence::model::{
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
     WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{
-    Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore,
-};
+use crate::persistence::{Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore};
 
 /// `[encoded]` before an argument encodes it; what stands behind the arrow is done with the answer.
 macro_rules! coded {
