@@ -111,9 +111,10 @@ impl<'a> Execution<'a> {
         outcome: TaskOutcome,
         step_logs: &[NewStepLog],
     ) -> (TaskOutcome, Kept) {
-        let transactions = match (&self.pool.transactions, &outcome) {
-            (Some(transactions), TaskOutcome::Completed { .. }) => transactions,
-            _ => return (outcome, Kept::NotYet),
+        let (Some(transactions), TaskOutcome::Completed { .. }) =
+            (&self.pool.transactions, &outcome)
+        else {
+            return (outcome, Kept::NotYet);
         };
         let result = TaskResult {
             lease: self.task.lease.clone(),

@@ -350,8 +350,9 @@ impl Activity for Victim {
         let transaction = ctx.transaction().await?;
         insert(&transaction, "the one").await?;
         if std::env::var_os(VICTIM_URL).is_some() {
-            println!("\n{WRITTEN}");
-            std::io::stdout().flush()?;
+            let mut out = std::io::stdout();
+            writeln!(out, "\n{WRITTEN}")?;
+            out.flush()?;
             std::future::pending::<()>().await;
         }
         Ok("survived".into())

@@ -56,6 +56,10 @@ pub(super) struct Wire<'a> {
 }
 
 /// Whose connection it is.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and there is one a transaction"
+)]
 pub(super) enum Line<'a> {
     /// Of a pool of the store's; its prepared statements are kept with it.
     Own(Object),

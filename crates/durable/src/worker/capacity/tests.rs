@@ -29,6 +29,7 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
     WorkerPool::new(PoolParts {
         activities,
         settings,
+        port: Arc::clone(&port),
         leases: Arc::new(leases),
         results: Arc::new(ResultSink::new(port, runtime.clone())),
         desk: Arc::new(Desk::default()),
