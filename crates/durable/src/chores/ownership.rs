@@ -80,9 +80,15 @@ impl Ownership {
         let renewed = store
             .renew_runs(&node.worker_id, &runs, lease, None)
             .await?;
+        let mut unsure = Vec::new();
         for (run, renewed) in runs.into_iter().zip(renewed) {
             self.turner.cache.note_owned(run, renewed.then_some(now));
+            if !renewed {
+                unsure.push(run);
+            }
         }
+        // Others', or a turn is due that nobody told of: a look tells.
+        node.hub.ready_runs(unsure);
         Ok(())
     }
 }

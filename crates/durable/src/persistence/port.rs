@@ -68,7 +68,8 @@ pub trait WorkerPort: Send + Sync + 'static {
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<bool>>;
 
-    /// Renews ownership of runs. False: not this worker's any more.
+    /// Renews ownership of runs. False: not this worker's any more, or a turn is due: an owner that was told takes it, and one that was not
+    /// must not keep the run from the others by renewing.
     async fn renew_runs(
         &self,
         worker_id: &str,

@@ -107,3 +107,22 @@ impl Slots {
         self.max.saturating_sub(self.free())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn closed_slots_are_empty_when_the_last_one_is_given_back() {
+        let slots = Slots::new(2);
+        let held = slots.try_take().expect("is free");
+        slots.close();
+        assert!(slots.try_take().is_none());
+        assert!(slots.take().await.is_none());
+        let emptied = slots.emptied();
+        tokio::pin!(emptied);
+        assert!(futures_util::poll!(emptied.as_mut()).is_pending());
+        drop(held);
+        emptied.await;
+    }
+}

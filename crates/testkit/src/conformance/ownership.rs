@@ -22,6 +22,7 @@ claims! { "ownership":
     ended_runs_are_not_claimed,
     turns_of_every_shard_are_found_wherever_one_begins,
     renewing_counts_from_now_and_only_for_the_owner,
+    a_run_with_a_turn_due_is_not_renewed,
     releasing_frees_ones_own_runs_and_leaves_those_of_others,
     a_blocked_run_is_passed_over_by_its_build_only,
     blocking_gives_ownership_up_whose_ever_it_is,
@@ -184,11 +185,8 @@ async fn turns_of_every_shard_are_found_wherever_one_begins(w: &World) {
 }
 
 async fn renewing_counts_from_now_and_only_for_the_owner(w: &World) {
-    let mine = w.start().await;
-    w.claim_turns(10).await;
-    let theirs = w.start().await;
-    let other = by("worker-2", w.new_turn_claim(10));
-    w.store.claim_turns(other).await.expect("claims");
+    let mine = owned_by(w, WORKER).await;
+    let theirs = owned_by(w, "worker-2").await;
     let nobodys = w.start().await;
     w.advance(Duration::from_secs(5));
     let runs = [mine, theirs, nobodys, w.id()];
@@ -204,6 +202,33 @@ async fn renewing_counts_from_now_and_only_for_the_owner(w: &World) {
     let before = w.instant() - Duration::from_secs(5);
     assert_eq!(w.run(theirs).await.owner, owner("worker-2", before));
     assert_eq!(w.run(nobodys).await.owner, None);
+}
+
+/// A run that a worker has turned and that waits for its next fact.
+async fn owned_by(w: &World, worker_id: &str) -> Uuid {
+    let run_id = w.start().await;
+    let mut turn = w.turn(run_id).await;
+    turn.owner = Some(OwnerRequest {
+        worker_id: worker_id.into(),
+        lease: LEASE,
+    });
+    w.committed(turn).await;
+    run_id
+}
+
+async fn a_run_with_a_turn_due_is_not_renewed(w: &World) {
+    let run_id = owned_by(w, WORKER).await;
+    let before = w.run(run_id).await.owner;
+    w.advance(LEASE / 2);
+    w.signal(run_id, "hello").await;
+    let renewed = w
+        .store
+        .renew_runs(WORKER, std::slice::from_ref(&run_id), LEASE, w.now())
+        .await;
+    assert!(!one(renewed), "its owner may not have been told");
+    assert_eq!(w.run(run_id).await.owner, before);
+    w.advance(LEASE / 2);
+    assert_eq!(ids(&w.claim_turns(10).await), [run_id]);
 }
 
 async fn releasing_frees_ones_own_runs_and_leaves_those_of_others(w: &World) {
@@ -268,14 +293,14 @@ async fn blocking_gives_ownership_up_whose_ever_it_is(w: &World) {
 }
 
 async fn an_owner_whose_time_is_up_may_renew_while_nobody_took_over(w: &World) {
-    let run_id = w.start().await;
-    w.claim_turns(10).await;
+    let run_id = owned_by(w, WORKER).await;
     let renew = || {
         w.store
             .renew_runs(WORKER, std::slice::from_ref(&run_id), LEASE, w.now())
     };
     w.advance(LEASE * 2);
     assert!(one(renew().await));
+    w.signal(run_id, "hello").await;
     assert_eq!(w.claim_turns(10).await, [], "its own again");
     w.advance(LEASE);
     let other = by("worker-2", w.new_turn_claim(10));

@@ -83,7 +83,7 @@ async fn blind_on(
 async fn a_claim_that_failed_is_made_again(arena: &Arena) {
     let effects = Effects::new();
     let rates = FaultRates {
-        failed_before: 60,
+        failed_before: 40,
         ..FaultRates::NONE
     };
     let engine = blind_on(arena, &effects, "claim_tasks", rates).await;

@@ -109,7 +109,11 @@ async fn read_back(client: &Client, run_id: uuid::Uuid) {
     };
     assert_eq!(failure.details, payload("details"));
     let runs = client.list(RunFilter::default(), Page::default()).await;
-    let run = runs.expect("list").into_iter().find(|run| run.id == run_id);
+    let run = runs
+        .expect("list")
+        .runs
+        .into_iter()
+        .find(|run| run.id == run_id);
     assert_eq!(run.expect("it is listed").memo, payload("memo"));
     let letters = store.list_dlq(DlqFilter::default(), Page::default()).await;
     let letters = letters.expect("list_dlq");

@@ -92,14 +92,15 @@ impl State {
         now: Timestamp,
     ) -> bool {
         let owns = self.owns(worker_id, run_id);
-        if owns {
+        let renews = owns && self.at(run_id).run().ready_at.is_none();
+        if renews {
             let owner = Owner {
                 worker_id: worker_id.to_owned(),
                 expires_at: after(now, lease),
             };
             self.edit_run(run_id, |run| run.owner = Some(owner));
         }
-        owns
+        renews
     }
 
     pub(super) fn release_run(&mut self, worker_id: &str, run_id: Uuid) {

@@ -43,14 +43,16 @@ impl Intent for RenewRuns {
         });
         let mut renewed = Vec::with_capacity(self.run_ids.len());
         for run_id in &self.run_ids {
-            let owned = work
-                .run(*run_id)
-                .and_then(|run| run.owner.as_ref())
-                .is_some_and(|owner| owner.worker_id == self.worker_id);
-            if owned {
+            let allowed = work.run(*run_id).is_some_and(|run| {
+                let owns = run.owner.as_ref();
+                let owns = owns.is_some_and(|owner| owner.worker_id == self.worker_id);
+                let gives_up = owner.is_none();
+                owns && (gives_up || run.ready_at.is_none())
+            });
+            if allowed {
                 work.run_mut(*run_id).owner.clone_from(&owner);
             }
-            renewed.push(owned);
+            renewed.push(allowed);
         }
         Ok((renewed, work.finish()))
     }
