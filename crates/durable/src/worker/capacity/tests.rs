@@ -29,7 +29,6 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
     WorkerPool::new(PoolParts {
         activities,
         settings,
-        port: Arc::clone(&port),
         leases: Arc::new(leases),
         results: Arc::new(ResultSink::new(Arc::clone(&port), runtime.clone())),
         port,
