@@ -56,6 +56,8 @@ mod error;
 pub mod macro_support;
 pub mod observability;
 pub mod persistence;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod prelude;
 pub mod reliability;
 pub mod runtime;
@@ -92,6 +94,9 @@ mod guide {
     struct Schedules;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]
     struct Timeouts;
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../../../docs/guide/transactions.md")]
+    struct Transactions;
     #[doc = include_str!("../../../docs/guide/workers-and-capacity.md")]
     struct WorkersAndCapacity;
     #[doc = include_str!("../../../README.md")]

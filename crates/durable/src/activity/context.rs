@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::OnceLedger;
 use super::logs::StepLogs;
+use super::{AttemptTransaction, OnceLedger};
 use crate::persistence::limits::{PAYLOAD_BYTES_MAX, check_id, check_payload};
 use crate::persistence::model::{ClaimedTask, LogLevel, NewStepLog, TaskLease};
-use crate::persistence::{StoreError, StoreResult};
+use crate::persistence::{OpenTransaction, StoreError, StoreResult};
 use crate::runtime::Runtime;
 
 /// One attempt of an activity, as the activity sees it. Cheap to clone.
@@ -43,6 +43,7 @@ struct Shared {
     cancelled: CancellationToken,
     heartbeats: Arc<dyn HeartbeatSink>,
     once: Arc<dyn OnceLedger>,
+    transaction: AttemptTransaction,
     scheduled_at: Timestamp,
     started_at: Timestamp,
     logs: Mutex<StepLogs>,
@@ -59,6 +60,7 @@ pub(crate) struct ContextParts {
     pub(crate) cancelled: CancellationToken,
     pub(crate) heartbeats: Arc<dyn HeartbeatSink>,
     pub(crate) once: Arc<dyn OnceLedger>,
+    pub(crate) transaction: AttemptTransaction,
     pub(crate) runtime: Runtime,
 }
 
@@ -115,6 +117,7 @@ impl ActivityContext {
                 cancelled: parts.cancelled,
                 heartbeats: parts.heartbeats,
                 once: parts.once,
+                transaction: parts.transaction,
                 scheduled_at: task.scheduled_at,
                 started_at: task.started_at,
                 logs: Mutex::default(),
@@ -203,6 +206,36 @@ impl ActivityContext {
             }
         }
         ask().await.map_err(once_failed)
+    }
+
+    /// [`ActivityContext::transaction`] as the store has it: for stores of others, whose transactions are of another type.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn store_transaction(&self) -> Result<OpenTransaction, ActivityError> {
+        self.shared.transaction.open().await
+    }
+
+    /// The transaction of an activity that is [`transactional`](super::Activity::TRANSACTIONAL), in the engine's own database: what is written
+    /// there and the activity's result commit as one. Begun at the first call; the same one at every later call of this attempt. The library
+    /// ends it: it commits when the activity has answered and its lease still holds, and rolls back otherwise.
+    ///
+    /// # Errors
+    /// A final one for an activity that is not transactional, or after it has answered; a retryable one where no connection can be had.
+    #[cfg(feature = "postgres")]
+    pub async fn transaction(
+        &self,
+    ) -> Result<Arc<crate::persistence::postgres::ActivityTransaction>, ActivityError> {
+        let open = self.store_transaction().await?;
+        open.downcast().map_err(|_| {
+            let message = "the transactions of this store are not PostgreSQL's";
+            ActivityError::new(error_types::ACTIVITY_FAILED, message).non_retryable()
+        })
+    }
+
+    /// The transaction, if the activity asked for it; there is none any more afterwards.
+    pub(crate) async fn take_transaction(&self) -> Option<OpenTransaction> {
+        self.shared.transaction.take().await
     }
 
     /// Tells that the activity is alive, with details for the next attempt if this one dies. Does not wait for the store.

@@ -37,6 +37,10 @@ pub trait Activity: Send + Sync + 'static {
     /// Name of the type; it holds across processes and releases.
     const TYPE: &'static str;
 
+    /// Whether its own writes and its result commit as one: it writes in [`ActivityContext::transaction`], and is refused on a
+    /// store that has none.
+    const TRANSACTIONAL: bool = false;
+
     /// What it is given.
     type Input: Serialize + DeserializeOwned + Send;
 

@@ -16,6 +16,11 @@ use super::{Activity, ActivityContext};
 #[async_trait]
 pub(crate) trait AnyActivity: Send + Sync + 'static {
     async fn call(&self, ctx: ActivityContext, input: Payload) -> Result<Payload, ActivityError>;
+
+    /// See [`Activity::TRANSACTIONAL`].
+    fn is_transactional(&self) -> bool {
+        false
+    }
 }
 
 /// Activities by type.
@@ -102,6 +107,10 @@ impl<A: Activity> AnyActivity for OfTrait<A> {
         let input = read(A::TYPE, &input)?;
         let output = self.0.execute(&ctx, input).await?;
         write(A::TYPE, &output)
+    }
+
+    fn is_transactional(&self) -> bool {
+        A::TRANSACTIONAL
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod batch;
 mod dead_letters;
+mod enqueue;
 mod find;
 mod gather;
 mod handle;
@@ -27,6 +28,8 @@ pub use find::RunPage;
 pub use handle::RunHandle;
 pub use history::History;
 pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
+#[cfg(feature = "postgres")]
+pub(crate) use start::start_of;
 pub use start::{Start, Untyped};
 pub use update::{Update, UpdateHandle, UpdateWithStart};
 

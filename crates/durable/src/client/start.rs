@@ -30,20 +30,23 @@ pub enum Untyped {}
 impl<W: WorkflowDefinition> Start<W> {
     pub(super) fn of_type(client: Client, input: &W::Input) -> Self {
         let run_id = client.shared.runtime.new_id();
-        let start = Payload::from_value(input).map(|input| {
-            let mut start = StartRun::new(run_id, W::TYPE, input);
-            let defaults = W::defaults();
-            start.version = W::VERSION.to_owned();
-            start.execution_timeout = defaults.execution_timeout;
-            start.run_timeout = defaults.run_timeout;
-            start
-        });
+        let start = Payload::from_value(input).map(|input| start_of::<W>(run_id, input));
         Self {
             client,
             start,
             workflow: PhantomData,
         }
     }
+}
+
+/// The start of a run as its workflow has it unless told otherwise.
+pub(crate) fn start_of<W: WorkflowDefinition>(run_id: Uuid, input: Payload) -> StartRun {
+    let defaults = W::defaults();
+    let mut start = StartRun::new(run_id, W::TYPE, input);
+    start.version = W::VERSION.to_owned();
+    start.execution_timeout = defaults.execution_timeout;
+    start.run_timeout = defaults.run_timeout;
+    start
 }
 
 impl Start<Untyped> {

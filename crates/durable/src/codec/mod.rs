@@ -27,6 +27,8 @@ use durable_core::Payload;
 #[cfg(feature = "aes-gcm")]
 pub use self::aes_gcm::AesGcmCodec;
 pub use self::store::CodecStore;
+#[cfg(feature = "postgres")]
+pub(crate) use self::store::{encoded, known_as};
 pub use self::then::Then;
 #[cfg(feature = "zstd")]
 pub use self::zstd::ZstdCodec;

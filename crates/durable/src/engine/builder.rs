@@ -62,7 +62,7 @@ impl EngineBuilder {
         Self {
             source,
             environment,
-            workflows: WorkflowRegistry::new(),
+            workflows: WorkflowRegistry::with_built_in(),
             activities: ActivityRegistry::new(),
             settings,
             runtime: None,
@@ -227,6 +227,7 @@ impl EngineBuilder {
             desk: Arc::clone(&desk),
             gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
             once: Arc::new(StoreLedger(Arc::clone(&store))),
+            transactions: store.transactions(),
         }));
         let node = Node {
             worker_id,

@@ -18,7 +18,7 @@ use super::cache::Place;
 use super::decide::take_local;
 use super::node::Node;
 use super::turner::{Fault, Turner, Undecided, guarded, panic_text};
-use crate::activity::{ActivityContext, ContextParts, HeartbeatSink};
+use crate::activity::{ActivityContext, AttemptTransaction, ContextParts, HeartbeatSink};
 use crate::persistence::model::{ClaimedTask, TaskLease};
 
 impl Turner {
@@ -97,6 +97,13 @@ async fn attempt_once(
         );
         return Err(Failure::new(error_types::ACTIVITY_FAILED, message).non_retryable());
     };
+    if activity.is_transactional() {
+        let message = format!(
+            "activity {} is transactional, and a local activity has no result of its own to commit; call it with ctx.activity",
+            call.activity_type
+        );
+        return Err(Failure::new(error_types::ACTIVITY_FAILED, message).non_retryable());
+    }
     let task = task_of(node, place, call, attempt);
     let context = ActivityContext::new(
         &task,
@@ -104,6 +111,7 @@ async fn attempt_once(
             cancelled: CancellationToken::new(),
             heartbeats: Arc::new(NoHeartbeats) as Arc<dyn HeartbeatSink>,
             once: node.pool.once(),
+            transaction: AttemptTransaction::none(),
             runtime: node.runtime.clone(),
         },
     );

@@ -30,6 +30,7 @@ pub mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod store;
+mod transactions;
 mod trays;
 
 pub use bell::{Bell, Ring};
@@ -41,3 +42,4 @@ pub use port::WorkerPort;
 pub use seed_ops::{HeartbeatResponse, SeedOperations, TaskDefinition, TaskFailureOutcome};
 pub use shard::Shards;
 pub use store::{StoreResult, WorkflowEventStore};
+pub use transactions::{OpenTransaction, Transactions};

@@ -14,7 +14,7 @@ use super::model::{
     StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
     TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use super::{Bell, Shards, StoreError, WorkerPort};
+use super::{Bell, Shards, StoreError, Transactions, WorkerPort};
 
 /// The result of every store method.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -31,6 +31,12 @@ pub trait WorkflowEventStore: WorkerPort {
     /// A doorbell between those who share the database, in this process or others; each call answers one of its own, which hears all the
     /// others. None: others cannot be heard.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
+
+    /// Transactions in which an activity's own writes and its result commit as one. None: the store has none to share. A store that
+    /// wraps another and changes payloads wraps this too, since results pass through it.
+    fn transactions(&self) -> Option<Arc<dyn Transactions>> {
         None
     }
 

@@ -13,12 +13,12 @@ use uuid::Uuid;
 
 use super::capacity::Capacity;
 use super::execution::Execution;
-use super::results::Finished;
+use super::results::{Finished, Kept};
 use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
 use crate::engine::Desk;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome, TaskRelease};
-use crate::persistence::{Bug, WorkerPort, planted};
+use crate::persistence::{Bug, Transactions, WorkerPort, planted};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
 
@@ -31,6 +31,7 @@ pub struct WorkerPool {
     pub(super) leases: Arc<HeartbeatBatcher>,
     pub(super) gate: Arc<Gate>,
     pub(super) once: Arc<dyn OnceLedger>,
+    pub(super) transactions: Option<Arc<dyn Transactions>>,
     port: Arc<dyn WorkerPort>,
     desk: Arc<Desk>,
     pub(super) results: Arc<ResultSink>,
@@ -62,6 +63,7 @@ pub(crate) struct PoolParts {
     pub(crate) desk: Arc<Desk>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) once: Arc<dyn OnceLedger>,
+    pub(crate) transactions: Option<Arc<dyn Transactions>>,
 }
 
 /// What a worker has done so far.
@@ -84,6 +86,7 @@ impl WorkerPool {
             leases: parts.leases,
             gate: parts.gate,
             once: parts.once,
+            transactions: parts.transactions,
             port: parts.port,
             desk: parts.desk,
             results: parts.results,
@@ -184,6 +187,7 @@ impl WorkerPool {
                     task: ended.task,
                     outcome: ended.outcome,
                     step_logs: ended.step_logs,
+                    kept: ended.kept,
                     slot,
                 });
             }
@@ -206,7 +210,7 @@ impl WorkerPool {
 
     /// With the run's next turn where its program is here, else to its inbox.
     fn report(&self, finished: Finished) {
-        if !finished.may_join_a_turn() {
+        if finished.kept != Kept::NotYet || !finished.may_join_a_turn() {
             self.results.store(vec![finished]);
         } else if let Err(finished) = self.desk.finished(Box::new(finished)) {
             self.results.store(vec![*finished]);

@@ -19,6 +19,7 @@ pub(crate) struct Finished {
     pub(crate) task: ClaimedTask,
     pub(crate) outcome: TaskOutcome,
     pub(crate) step_logs: Vec<NewStepLog>,
+    pub(crate) kept: Kept,
     /// Free only when the outcome is stored: otherwise the worker would take on more than it can finish.
     #[allow(
         dead_code,
@@ -49,6 +50,17 @@ impl Finished {
             TaskOutcome::Cancelled { .. } => false,
         }
     }
+}
+
+/// Whether the store has an outcome already: the activity's own transaction may have brought it there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kept {
+    /// It has not.
+    NotYet,
+    /// It has, and this became of it.
+    Already(FinishOutcome),
+    /// Nobody knows whether its commit was carried out. The outcome here is that it was not; the store refuses it if it was.
+    Unknown,
 }
 
 /// Most log lines, and most bytes, that an outcome may bring to a turn: a turn takes all that ended meanwhile, perhaps in every slot, and has
@@ -140,6 +152,16 @@ impl ResultSink {
     /// Stores a batch. One that the store refuses is split until only the one at fault is refused, which then ends as a failed attempt: to
     /// try the activity again would end in the same refusal.
     async fn store_batch(&self, mut batch: Vec<Finished>, listener: &dyn ResultListener) {
+        batch.retain(|finished| match &finished.kept {
+            Kept::Already(outcome) => {
+                tell(listener, finished, outcome);
+                false
+            }
+            Kept::NotYet | Kept::Unknown => true,
+        });
+        if batch.is_empty() {
+            return;
+        }
         let error = match self.store_until_known(&batch, listener).await {
             Ok(()) => return,
             Err(error) => error,
@@ -173,7 +195,7 @@ impl ResultSink {
             match self.port.finish_tasks(results.clone(), None).await {
                 Ok(outcomes) => {
                     for (finished, outcome) in batch.iter().zip(outcomes) {
-                        tell(listener, &finished.task, &outcome);
+                        tell(listener, finished, &outcome);
                     }
                     return Ok(());
                 }
@@ -199,11 +221,14 @@ impl ResultSink {
     }
 }
 
-fn tell(listener: &dyn ResultListener, task: &ClaimedTask, outcome: &FinishOutcome) {
+fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutcome) {
+    let task = &finished.task;
     match outcome {
         FinishOutcome::Recorded { line_moved, .. } => listener.recorded(task, *line_moved),
         FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
+        // The commit was carried out after all, perhaps, and the run has its fact.
+        FinishOutcome::LeaseLost if finished.kept == Kept::Unknown => listener.recorded(task, true),
         FinishOutcome::LeaseLost => {
             debug!(task_id = %task.lease.task_id, "the result came too late");
         }
@@ -233,6 +258,7 @@ mod tests {
                 result: result.clone(),
             },
             step_logs: Vec::new(),
+            kept: Kept::NotYet,
             slot: slots.try_take().expect("is free"),
         }
     }

@@ -12,6 +12,7 @@ mod local;
 mod saga;
 mod select;
 mod signal;
+mod single;
 mod sleep;
 mod state;
 mod update;
@@ -29,6 +30,7 @@ pub use function::{WorkflowResult, function_program};
 pub use local::LocalActivityCall;
 pub use saga::Saga;
 pub use signal::{SignalCall, SignalOrTimeout};
+pub use single::{ActivityRequest, ActivityRun};
 pub use sleep::{Sleep, Span};
 pub use state::State;
 pub use update::UpdateSetup;
@@ -126,6 +128,14 @@ impl WorkflowRegistry {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What every engine hosts: [`ActivityRun`].
+    #[must_use]
+    pub fn with_built_in() -> Self {
+        let mut registry = Self::new();
+        registry.register::<single::AnyActivityRun>();
+        registry
     }
 
     /// Adds a workflow; one of the same type and version is replaced.

@@ -19,7 +19,7 @@ use crate::persistence::model::{
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
     WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Bell, Shards, StoreResult, WorkerPort, WorkflowEventStore};
+use crate::persistence::{Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore};
 
 /// `[encoded]` before an argument encodes it; what stands behind the arrow is done with the answer.
 macro_rules! coded {
@@ -116,6 +116,10 @@ coded! { WorkflowEventStore {
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         self.inner.bell()
+    }
+
+    fn transactions(&self) -> Option<Arc<dyn Transactions>> {
+        self.encoding_transactions()
     }
 
     async fn start_runs(

@@ -10,12 +10,16 @@
 mod contract;
 mod starts;
 mod tasks;
+mod transactions;
 
 use std::sync::Arc;
 
 use durable_core::Payload;
 use futures_util::stream::{self, TryStreamExt as _};
 use tracing::warn;
+
+#[cfg(feature = "postgres")]
+pub(crate) use self::starts::known_as;
 
 use super::payloads::HoldsPayloads;
 use super::{CodecError, PayloadCodec};
@@ -24,7 +28,8 @@ use crate::persistence::{StoreError, StoreResult, WorkflowEventStore};
 /// Payloads of one call that are encoded or decoded side by side, for codecs that wait for others.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Any store, with a codec between it and its callers.
+/// Any store, with a codec between it and its callers. Cheap to clone.
+#[derive(Clone)]
 pub struct CodecStore {
     inner: Arc<dyn WorkflowEventStore>,
     codec: Arc<dyn PayloadCodec>,
@@ -38,19 +43,8 @@ impl CodecStore {
     }
 
     /// All payloads of a request, encoded.
-    async fn encoded<T: HoldsPayloads>(&self, mut value: T) -> StoreResult<T> {
-        let places = places(&mut value, |payload| {
-            !payload.is_absent() && !payload.is_encoded()
-        });
-        let encoding = stream::iter(places).try_for_each_concurrent(SIDE_BY_SIDE, |place| async {
-            *place = self.codec.encode(place.clone()).await?;
-            Ok(())
-        });
-        encoding.await.map_err(|source| StoreError::Codec {
-            step: "encoded",
-            source,
-        })?;
-        Ok(value)
+    async fn encoded<T: HoldsPayloads>(&self, value: T) -> StoreResult<T> {
+        encoded(&*self.codec, value).await
     }
 
     /// All payloads of one answer, decoded.
@@ -96,6 +90,25 @@ impl CodecStore {
         })?;
         Ok(value)
     }
+}
+
+/// All payloads of a request, encoded.
+pub(crate) async fn encoded<T: HoldsPayloads>(
+    codec: &dyn PayloadCodec,
+    mut value: T,
+) -> StoreResult<T> {
+    let places = places(&mut value, |payload| {
+        !payload.is_absent() && !payload.is_encoded()
+    });
+    let encoding = stream::iter(places).try_for_each_concurrent(SIDE_BY_SIDE, |place| async {
+        *place = codec.encode(place.clone()).await?;
+        Ok(())
+    });
+    encoding.await.map_err(|source| StoreError::Codec {
+        step: "encoded",
+        source,
+    })?;
+    Ok(value)
 }
 
 /// The places of the payloads that are meant.

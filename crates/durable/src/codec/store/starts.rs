@@ -4,6 +4,15 @@ use crate::persistence::StoreResult;
 use crate::persistence::model::{StartOutcome, StartRejection, StartRun};
 
 use super::CodecStore;
+use crate::codec::PayloadCodec;
+
+/// The numbers under which a start may be known, the one to write first.
+pub(crate) fn known_as(codec: &dyn PayloadCodec, start: &StartRun) -> Vec<i64> {
+    let plain = start.fingerprint();
+    let mut forms = codec.fingerprints(plain);
+    forms.push(plain);
+    forms
+}
 
 impl CodecStore {
     /// Fixes what stands for starts, before their inputs are encoded.
@@ -16,12 +25,7 @@ impl CodecStore {
 
     /// The numbers under which each start may be known: with a key that has been replaced since, or before there was a codec.
     pub(super) fn known_as(&self, starts: &[StartRun]) -> Vec<Vec<i64>> {
-        let forms = |start: &StartRun| {
-            let plain = start.fingerprint();
-            let mut forms = self.codec.fingerprints(plain);
-            forms.push(plain);
-            forms
-        };
+        let forms = |start: &StartRun| known_as(&*self.codec, start);
         starts.iter().map(forms).collect()
     }
 

@@ -13,7 +13,7 @@ use crate::persistence::model::{
     cut,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
-use crate::persistence::{Bell, Shards, StoreResult};
+use crate::persistence::{Bell, Shards, StoreResult, Transactions};
 
 impl Database for Postgres {
     fn shards(&self) -> Shards {
@@ -22,6 +22,10 @@ impl Database for Postgres {
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         self.belfry.bell()
+    }
+
+    fn transactions(&self) -> Option<Arc<dyn Transactions>> {
+        Some(self.activity_transactions())
     }
 
     async fn write<I: Intent>(&self, concern: Concern, intent: I) -> StoreResult<I::Answer> {

@@ -68,6 +68,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "views",
         sql: include_str!("../migrations/postgres/V010__views.sql"),
     },
+    Migration {
+        version: 11,
+        name: "functions",
+        sql: include_str!("../migrations/postgres/V011__functions.sql"),
+    },
 ];
 
 /// Times that two starters may stumble over each other while they create the schema itself.

@@ -9,6 +9,7 @@ mod database;
 mod instant;
 mod migrate;
 mod options;
+mod part;
 mod pools;
 mod reader;
 mod reads;
@@ -18,6 +19,7 @@ mod slots;
 mod sql;
 mod sqlstate;
 mod statement;
+mod transactions;
 mod tx;
 mod wire;
 
@@ -30,7 +32,10 @@ use uuid::Uuid;
 
 pub use migrate::{MIGRATIONS, migrate_up, migration_status, print, validate};
 pub use options::{PoolConfig, PostgresOptions};
+pub use part::Within;
+pub(crate) use part::{DEFAULT_SCHEMA, send_signal, start_run};
 pub use pools::PLAN_SETTINGS;
+pub use transactions::ActivityTransaction;
 
 use self::bell::Belfry;
 use self::bind::Call;
@@ -40,10 +45,11 @@ use self::schema::Schema;
 use self::slots::Slots;
 use self::sqlstate::{Verdict, store_error, verdict};
 use self::statement::Catalog;
+use self::transactions::PgTransactions;
 use self::tx::PgTx;
-use self::wire::{Shared, Wire};
+use self::wire::{Line, Shared, Wire};
 use super::sql::tx::{Concern, Intent};
-use super::{Shards, StoreError, StoreResult};
+use super::{Shards, StoreError, StoreResult, Transactions};
 
 /// Times that a write is planned again after the database asked for it.
 const RETRIES_MAX: u32 = 20;
@@ -73,7 +79,7 @@ pub struct Postgres {
     pools: Pools,
     shared: Arc<Shared>,
     shards: Shards,
-    slots: Slots,
+    slots: Arc<Slots>,
     belfry: Belfry,
 }
 
@@ -114,7 +120,17 @@ impl Postgres {
             pools: Pools::new(&target.config, &options.pools, options.pooled)?,
             shared: Arc::new(Shared::new(Catalog::new(schema), options.pooled)),
             shards,
-            slots: Slots::new(),
+            slots: Arc::new(Slots::new()),
+        })
+    }
+
+    /// Transactions for activities.
+    fn activity_transactions(&self) -> Arc<dyn Transactions> {
+        Arc::new(PgTransactions {
+            pool: self.pools.activities(),
+            shared: Arc::clone(&self.shared),
+            shards: self.shards,
+            slots: Arc::clone(&self.slots),
         })
     }
 
@@ -192,9 +208,9 @@ impl Postgres {
         }
     }
 
-    async fn wire(&self, concern: Concern) -> StoreResult<Wire> {
+    async fn wire(&self, concern: Concern) -> StoreResult<Wire<'static>> {
         let client = self.pools.get(concern).await?;
-        Ok(Wire::new(client, Arc::clone(&self.shared)))
+        Ok(Wire::new(Line::Own(client), Arc::clone(&self.shared)))
     }
 
     /// One statement that stands for itself. Not repeated when the connection is lost: it may have been carried out.

@@ -27,6 +27,8 @@ pub struct PoolConfig {
     pub result_pool_size: u32,
     /// Pool for the worker registry, schedules and operators' reads.
     pub registry_pool_size: u32,
+    /// Pool for transactions of activities: each holds its connection for as long as it runs, so they have their own.
+    pub activity_pool_size: u32,
     /// Longest wait for a new connection.
     pub connect_timeout: Duration,
     /// A connection that nobody used for this long is closed.
@@ -40,6 +42,7 @@ impl Default for PoolConfig {
             event_pool_size: 20,
             result_pool_size: 5,
             registry_pool_size: 10,
+            activity_pool_size: 20,
             connect_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(300),
         }

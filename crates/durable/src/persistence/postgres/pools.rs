@@ -38,6 +38,7 @@ pub(super) struct Pools {
     events: Pool,
     results: Pool,
     registry: Pool,
+    activities: Pool,
     reaper: JoinHandle<()>,
 }
 
@@ -56,15 +57,23 @@ impl Pools {
         let events = pool(hot.clone(), sizes.event_pool_size, sizes)?;
         let results = pool(hot, sizes.result_pool_size, sizes)?;
         let registry = pool(config.clone(), sizes.registry_pool_size, sizes)?;
-        let all = [&tasks, &events, &results, &registry].map(Pool::clone);
+        // What users' statements are best planned with, the server knows better than we.
+        let activities = pool(config.clone(), sizes.activity_pool_size, sizes)?;
+        let all = [&tasks, &events, &results, &registry, &activities].map(Pool::clone);
         let reaper = tokio::spawn(close_idle(all, sizes.idle_timeout));
         Ok(Self {
             tasks,
             events,
             results,
             registry,
+            activities,
             reaper,
         })
+    }
+
+    /// The connections of activities' own transactions.
+    pub(super) fn activities(&self) -> Pool {
+        self.activities.clone()
     }
 
     /// A connection.
@@ -112,7 +121,7 @@ fn with_plan_settings(given: Option<&str>) -> String {
     }
 }
 
-async fn close_idle(pools: [Pool; 4], idle: Duration) {
+async fn close_idle(pools: [Pool; 5], idle: Duration) {
     let mut tick = tokio::time::interval((idle / 2).max(Duration::from_secs(1)));
     loop {
         tick.tick().await;

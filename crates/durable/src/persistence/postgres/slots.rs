@@ -7,12 +7,19 @@ use uuid::Uuid;
 const SLOTS_PER_PROCESS: usize = 64;
 /// Ranges of slots among which processes choose by chance; two in one range may wait for each other, no more.
 const RANGES: u8 = 16;
+/// First of the slots for transactions that somebody else ends, past all ranges.
+const APART: i32 = 1024;
 
 /// The slots that are free. The smallest is given out first, so that few are ever used and readers sum little.
 #[derive(Debug)]
 pub(super) struct Slots {
     base: i32,
     taken: Mutex<[bool; SLOTS_PER_PROCESS]>,
+}
+
+/// A slot for a transaction that somebody else ends, who knows when: by chance, and none that a committer of the store may wait for.
+pub(super) fn apart() -> i32 {
+    APART + i32::from(Uuid::now_v7().as_bytes()[15])
 }
 
 /// A slot, given back when dropped.

@@ -9,7 +9,7 @@ use std::task::Poll;
 use deadpool_postgres::Object;
 use futures_util::future::{MaybeDone, maybe_done, try_join_all};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Error, Row};
+use tokio_postgres::{Client, Error, Row, Transaction};
 
 use super::bind::Call;
 use super::pools::{PLAN_SETTINGS, STATEMENT_TIMEOUT};
@@ -50,17 +50,53 @@ impl Shared {
 }
 
 /// A connection, for one caller at a time.
-pub(super) struct Wire {
-    client: Object,
+pub(super) struct Wire<'a> {
+    line: Line<'a>,
     shared: Arc<Shared>,
+}
+
+/// Whose connection it is.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and there is one a transaction"
+)]
+pub(super) enum Line<'a> {
+    /// Of a pool of the store's; its prepared statements are kept with it.
+    Own(Object),
+    /// Lent by whoever has a transaction open on it.
+    Lent(&'a Client),
+    /// A transaction of the driver's.
+    Theirs(&'a Transaction<'a>),
 }
 
 /// The answer to one message of a flight.
 type Reply<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
 
-impl Wire {
-    pub(super) fn new(client: Object, shared: Arc<Shared>) -> Self {
-        Self { client, shared }
+impl Line<'_> {
+    async fn batch_execute(&self, text: &str) -> Result<(), Error> {
+        match self {
+            Self::Own(client) => client.batch_execute(text).await,
+            Self::Lent(client) => client.batch_execute(text).await,
+            Self::Theirs(transaction) => transaction.batch_execute(text).await,
+        }
+    }
+
+    async fn query_typed(
+        &self,
+        sql: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Error> {
+        match self {
+            Self::Own(client) => client.query_typed(sql, params).await,
+            Self::Lent(client) => client.query_typed(sql, params).await,
+            Self::Theirs(transaction) => transaction.query_typed(sql, params).await,
+        }
+    }
+}
+
+impl<'l> Wire<'l> {
+    pub(super) fn new(line: Line<'l>, shared: Arc<Shared>) -> Self {
+        Self { line, shared }
     }
 
     /// What the store's connections share.
@@ -105,31 +141,32 @@ impl Wire {
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, Error> {
         self.shared.sent.fetch_add(1, Ordering::Relaxed);
-        self.client.query_typed(sql, params).await
+        self.line.query_typed(sql, params).await
     }
 
     /// Sends a plain statement without waiting for its answer; what is sent later comes after it.
     pub(super) fn send_and_forget(&self, text: &str) {
         self.shared.sent.fetch_add(1, Ordering::Relaxed);
-        let _ = futures_util::FutureExt::now_or_never(self.client.batch_execute(text));
+        let _ = futures_util::FutureExt::now_or_never(self.line.batch_execute(text));
     }
 
-    /// Statements by name, from the connection's cache but for the first time. None past a pooler.
+    /// Statements by name, from the connection's cache but for the first time. None past a pooler, and none on a connection that is
+    /// not ours: it has no such cache.
     async fn prepare(&self, calls: &[Call<'_>]) -> Result<Vec<tokio_postgres::Statement>, Error> {
-        if self.shared.pooled {
-            return Ok(Vec::new());
-        }
+        let client = match &self.line {
+            Line::Own(client) if !self.shared.pooled => client,
+            _ => return Ok(Vec::new()),
+        };
         let catalog = &self.shared.catalog;
         try_join_all(calls.iter().map(|call| {
-            self.client
-                .prepare_typed_cached(catalog.text(call.statement), call.statement.params)
+            client.prepare_typed_cached(catalog.text(call.statement), call.statement.params)
         }))
         .await
     }
 
     fn plain<'a>(&'a self, text: &'a str) -> Reply<'a> {
         Box::pin(async move {
-            self.client.batch_execute(text).await?;
+            self.line.batch_execute(text).await?;
             Ok(Vec::new())
         })
     }
@@ -141,7 +178,11 @@ impl Wire {
     ) -> Reply<'a> {
         Box::pin(async move {
             let params: Vec<&(dyn ToSql + Sync)> = call.params.iter().map(|p| &**p as _).collect();
-            self.client.query(statement, &params).await
+            match &self.line {
+                Line::Own(client) => client.query(statement, &params).await,
+                Line::Lent(client) => client.query(statement, &params).await,
+                Line::Theirs(transaction) => transaction.query(statement, &params).await,
+            }
         })
     }
 
@@ -151,7 +192,7 @@ impl Wire {
             let types = call.statement.params.iter().cloned();
             let params: Vec<(&(dyn ToSql + Sync), Type)> =
                 call.params.iter().map(|p| &**p as _).zip(types).collect();
-            self.client.query_typed(sql, &params).await
+            self.line.query_typed(sql, &params).await
         })
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Architecture invariant: no SQL in this folder, and no rule in the folders of the databases.
 
-mod intents;
+pub(in crate::persistence) mod intents;
 pub mod rows;
 mod rules;
 mod store;

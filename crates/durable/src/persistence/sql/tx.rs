@@ -13,7 +13,7 @@ use crate::persistence::model::{
     RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
     WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Bell, Shards, StoreResult};
+use crate::persistence::{Bell, Shards, StoreResult, Transactions};
 
 /// One transaction, as the rules see it: coarse, set-based reads. What is to be written goes into [`Changes`].
 ///
@@ -161,6 +161,11 @@ pub trait Database: Send + Sync + 'static {
 
     /// One more listener's doorbell, if others can be heard.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
+
+    /// Transactions that user code may write in, if there is such a thing.
+    fn transactions(&self) -> Option<Arc<dyn Transactions>> {
         None
     }
 

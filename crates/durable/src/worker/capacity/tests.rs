@@ -29,13 +29,13 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
     WorkerPool::new(PoolParts {
         activities,
         settings,
-        port: Arc::clone(&port),
         leases: Arc::new(leases),
         results: Arc::new(ResultSink::new(Arc::clone(&port), runtime.clone())),
         port,
         desk: Arc::new(Desk::default()),
         gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
         once: Arc::new(StoreLedger(store)),
+        transactions: None,
         runtime,
     })
 }

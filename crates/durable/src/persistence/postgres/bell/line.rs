@@ -124,7 +124,7 @@ async fn in_time<T>(
 }
 
 /// The channel of a schema: named after it, or by a hash of the name where that would be cut off.
-fn channel(schema: &Schema) -> String {
+pub(super) fn channel(schema: &Schema) -> String {
     let name = format!("durable_{}", schema.name());
     if name.len() <= CHANNEL_BYTES_MAX {
         return name;

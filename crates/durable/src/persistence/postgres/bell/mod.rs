@@ -21,6 +21,12 @@ use super::schema::Schema;
 use crate::persistence::trays::{Tray, Trays};
 use crate::persistence::{Bell, Ring};
 
+/// A ring as a notification, channel and payload: for one that somebody else's transaction sends when it commits. No listener takes it for
+/// its own.
+pub(super) fn notification(schema: &Schema, ring: Ring) -> (String, String) {
+    (line::channel(schema), payload::encode(Uuid::nil(), ring))
+}
+
 /// What a store needs to hang its bell, and the bell once somebody asked for it.
 pub(super) struct Belfry {
     /// None: there is only a transaction pooler, through which nobody can listen.

@@ -28,6 +28,7 @@ pub(super) mod keys;
 pub(super) mod letters;
 pub(super) mod logs;
 pub(super) mod messages;
+pub(super) mod meta;
 pub(super) mod outbox;
 pub(super) mod purge;
 pub(super) mod registry;
@@ -54,6 +55,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Statement> {
         letters::ALL,
         logs::ALL,
         messages::ALL,
+        meta::ALL,
         outbox::ALL,
         purge::ALL,
         registry::ALL,

@@ -20,7 +20,7 @@ use crate::persistence::{Bug, StoreResult, planted};
 
 /// Pending tasks of a shard, in claim order.
 pub(super) async fn tasks(
-    tx: &mut PgTx,
+    tx: &mut PgTx<'_>,
     shard: i32,
     claim: &ClaimTasks,
     max: usize,
@@ -51,7 +51,7 @@ pub(super) async fn tasks(
 /// Ready runs of a shard, longest ready first, with their facts. The facts are a second flight: they are rows of their own, so that
 /// a run with many of them is no row too large to send.
 pub(super) async fn turns(
-    tx: &mut PgTx,
+    tx: &mut PgTx<'_>,
     shard: i32,
     claim: &ClaimTurns,
     max: usize,
@@ -103,7 +103,7 @@ pub(in crate::persistence::postgres) fn facts_by_run(
 
 /// Due outbox events of a shard, in the order in which they became due.
 pub(super) async fn outbox(
-    tx: &mut PgTx,
+    tx: &mut PgTx<'_>,
     shard: i32,
     claim: &ClaimOutbox,
     max: usize,
@@ -124,7 +124,7 @@ pub(super) async fn outbox(
 
 /// Rows of a claim: the instant that the statement took comes first and becomes the transaction's.
 fn claimed<T>(
-    tx: &mut PgTx,
+    tx: &mut PgTx<'_>,
     rows: &[Row],
     read: impl Fn(&mut Reader<'_>) -> StoreResult<T>,
 ) -> StoreResult<Vec<T>> {

@@ -44,7 +44,7 @@ struct Plan<'a> {
     kinds: Vec<Kind>,
 }
 
-impl PgTx {
+impl PgTx<'_> {
     pub(super) async fn load_all(&mut self, load: &Load) -> StoreResult<Loaded> {
         let (tombstones, names): (Vec<&Name>, Vec<&Name>) = load
             .keys

@@ -6,6 +6,7 @@ mod load;
 
 pub(super) use claim::facts_by_run;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use durable_core::Timestamp;
@@ -13,11 +14,12 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::bind::{Call, at, limit, value};
+use super::pools::STATEMENT_TIMEOUT;
 use super::reader::{Reader, read_all};
 use super::rows;
 use super::rows::keys::Name;
 use super::slots::Slots;
-use super::sql::{clock, due, keys, messages, runs};
+use super::sql::{clock, due, keys, messages, meta, runs};
 use super::sqlstate::{Verdict, store_error, verdict};
 use super::statement::Statement;
 use super::wire::Wire;
@@ -26,13 +28,14 @@ use crate::persistence::model::{
 };
 use crate::persistence::sql::rows::{Changes, Load, Loaded, MessageKey};
 use crate::persistence::sql::tx::Tx;
-use crate::persistence::{Shards, StoreResult};
+use crate::persistence::{Shards, StoreError, StoreResult};
 
-/// A transaction. `BEGIN` travels with its first statements, `COMMIT` with its last ones.
+/// A transaction, or a part of somebody else's. `BEGIN` travels with its first statements, `COMMIT` with its last ones.
 ///
 /// Dropped before its end (an error, a cancelled caller) it is rolled back before the connection's next user says anything.
-pub(super) struct PgTx {
-    wire: Wire,
+pub(super) struct PgTx<'a> {
+    wire: Wire<'a>,
+    words: Words,
     shards: Shards,
     /// The instant, once it is known.
     now: Option<Timestamp>,
@@ -45,6 +48,46 @@ pub(super) struct PgTx {
     missing_tombstones: BTreeSet<Name>,
 }
 
+/// How a transaction begins and ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) begin: Cow<'static, str>,
+    pub(super) commit: &'static str,
+    pub(super) rollback: &'static str,
+}
+
+impl Words {
+    /// One of our own.
+    pub(super) fn own(begin: &str) -> Self {
+        Self {
+            begin: Cow::Owned(begin.to_owned()),
+            commit: "COMMIT",
+            rollback: "ROLLBACK",
+        }
+    }
+
+    /// A part of one that somebody else ends: all or nothing in itself, so that an error leaves theirs as it was.
+    pub(super) const fn part() -> Self {
+        Self {
+            begin: Cow::Borrowed("SAVEPOINT durable_part"),
+            commit: "RELEASE SAVEPOINT durable_part",
+            rollback: "ROLLBACK TO SAVEPOINT durable_part; RELEASE SAVEPOINT durable_part",
+        }
+    }
+
+    /// The last part of one that is open already, and its end.
+    pub(super) fn last_part() -> Self {
+        Self {
+            // The savepoint does nothing but fail where there is no transaction any more.
+            begin: Cow::Owned(format!(
+                "SAVEPOINT durable_part; SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'"
+            )),
+            commit: "COMMIT",
+            rollback: "ROLLBACK",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Idle,
@@ -52,10 +95,22 @@ enum Stage {
     Done,
 }
 
-impl PgTx {
-    pub(super) fn new(wire: Wire, shards: Shards, at: Option<Timestamp>) -> Self {
+impl<'a> PgTx<'a> {
+    pub(super) fn new(wire: Wire<'a>, shards: Shards, at: Option<Timestamp>) -> Self {
+        let words = Words::own(&wire.shared().begin);
+        Self::saying(words, wire, shards, at)
+    }
+
+    /// One that begins and ends as it is told.
+    pub(super) fn saying(
+        words: Words,
+        wire: Wire<'a>,
+        shards: Shards,
+        at: Option<Timestamp>,
+    ) -> Self {
         Self {
             wire,
+            words,
             shards,
             now: at.map(cut),
             stage: Stage::Idle,
@@ -63,6 +118,17 @@ impl PgTx {
             reserved: BTreeSet::new(),
             missing_tombstones: BTreeSet::new(),
         }
+    }
+
+    /// Reads how many shards the database has; for one on which no store was opened.
+    pub(super) async fn read_shards(&mut self) -> StoreResult<()> {
+        let rows = self.call(Call::new(&meta::SHARDS, Vec::new())).await?;
+        let count = read_all(&rows, Reader::next::<String>)?;
+        let count = count.first().and_then(|count| count.parse().ok());
+        self.shards = count.map(Shards::new).ok_or_else(|| {
+            StoreError::Schema("the database does not say how many shards it has".to_owned())
+        })?;
+        Ok(())
     }
 
     /// What to do about the error that ended it, if one of the database's did.
@@ -73,13 +139,25 @@ impl PgTx {
     /// Writes the changes and commits, in one flight; an error of any statement rolls all of it back.
     pub(super) async fn commit(&mut self, changes: &Changes, slots: &Slots) -> StoreResult<()> {
         let slot = slots.take();
+        self.commit_with(changes, slot.number(), None).await
+    }
+
+    /// [`PgTx::commit`] with totals in a slot of the caller's choice, and a last word.
+    pub(super) async fn commit_with(
+        &mut self,
+        changes: &Changes,
+        slot: i32,
+        last: Option<Call<'_>>,
+    ) -> StoreResult<()> {
         let totals = rows::rollups::merged(&changes.add_rollups);
         let reserved = std::mem::take(&mut self.reserved);
-        let calls = apply::calls(self.shards, changes, &totals, slot.number(), &reserved);
+        let mut calls = apply::calls(self.shards, changes, &totals, slot, &reserved);
+        calls.extend(last);
         if self.stage == Stage::Idle && calls.is_empty() {
             return Ok(());
         }
-        self.send(&calls, Some("COMMIT")).await?;
+        let commit = self.words.commit;
+        self.send(&calls, Some(commit)).await?;
         self.stage = Stage::Done;
         Ok(())
     }
@@ -90,7 +168,7 @@ impl PgTx {
     }
 
     async fn send(&mut self, calls: &[Call<'_>], end: Option<&str>) -> StoreResult<Vec<Vec<Row>>> {
-        let begin = (self.stage == Stage::Idle).then(|| self.wire.shared().begin.clone());
+        let begin = (self.stage == Stage::Idle).then(|| self.words.begin.clone());
         // Before the await: whoever drops this future has a transaction to roll back.
         self.stage = Stage::Open;
         let answer = self.wire.flight(begin.as_deref(), calls, end).await;
@@ -128,15 +206,15 @@ impl PgTx {
     }
 }
 
-impl Drop for PgTx {
+impl Drop for PgTx<'_> {
     fn drop(&mut self) {
         if self.stage == Stage::Open {
-            self.wire.send_and_forget("ROLLBACK");
+            self.wire.send_and_forget(self.words.rollback);
         }
     }
 }
 
-impl Tx for PgTx {
+impl Tx for PgTx<'_> {
     fn shards(&self) -> Shards {
         self.shards
     }

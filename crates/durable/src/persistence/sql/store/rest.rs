@@ -27,7 +27,9 @@ use crate::persistence::sql::intents::sends::{SendSignals, SendUpdates};
 use crate::persistence::sql::intents::starts::StartRuns;
 use crate::persistence::sql::intents::terminate::TerminateRuns;
 use crate::persistence::sql::tx::{Concern, Database};
-use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check, limits};
+use crate::persistence::{
+    Bell, Shards, StoreResult, Transactions, WorkflowEventStore, check, limits,
+};
 
 #[async_trait]
 impl<D: Database> WorkflowEventStore for SqlStore<D> {
@@ -37,6 +39,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         self.database.bell()
+    }
+
+    fn transactions(&self) -> Option<Arc<dyn Transactions>> {
+        self.database.transactions()
     }
 
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
