@@ -42,14 +42,14 @@ impl State {
         }
     }
 
-    /// The line moves up: its first task may be claimed, now or when its time has come. Answers whether one was in line.
-    pub(super) fn release_line(&mut self, run_id: Uuid, now: Timestamp) -> bool {
+    /// The line moves up: its first task may be claimed, now or when its time has come.
+    pub(super) fn release_line(&mut self, run_id: Uuid, now: Timestamp) {
         let head = self.at(run_id).line_head();
         let Some(task_id) = head
             .filter(|task| task.status == TaskStatus::InLine)
             .map(|task| task.id)
         else {
-            return false;
+            return;
         };
         self.edit_task(run_id, task_id, |task| {
             if task.visible_at > now {
@@ -59,7 +59,6 @@ impl State {
                 task.visible_at = now;
             }
         });
-        true
     }
 
     pub(super) fn claim_tasks(&mut self, claim: &ClaimTasks, now: Timestamp) -> Vec<ClaimedTask> {
@@ -120,6 +119,11 @@ impl State {
         self.task(lease.run_id, lease.task_id)
             .filter(|task| task.is_leased_as(lease))
     }
+}
+
+/// Whether the line may move up when this task leaves: it did not wait for one ahead of it.
+pub(super) fn held_the_line(task: &TaskRecord) -> bool {
+    task.options.sequential && task.status != TaskStatus::InLine
 }
 
 /// Leases a task and counts it.

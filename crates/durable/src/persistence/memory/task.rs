@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::dead_letter::attempt_record;
 use super::index::first_due;
-use super::queue::{clear_claim, take_back};
+use super::queue::{clear_claim, held_the_line, take_back};
 use super::state::State;
 use crate::persistence::limits::DELIVERIES_MAX;
 use crate::persistence::model::after;
@@ -153,7 +153,8 @@ impl State {
                 return None;
             }
         }
-        let line_moved = self.release_line(run_id, now);
+        let line_moved = held_the_line(&task) && self.at(run_id).line_head().is_some();
+        self.release_line(run_id, now);
         if end.failure().is_some() && planted(Bug::LineReleasedByFailure) {
             self.release_next(run_id);
         }
@@ -181,8 +182,8 @@ impl State {
         self.put_task(task);
     }
 
-    /// An activity that ended with its run's turn: the turn tells, so there is no fact.
-    pub(super) fn finish_in_turn(&mut self, finished: FinishedTask, now: Timestamp) {
+    /// An activity that ended with its run's turn: the turn tells, so there is no fact. Answers whether it held the line.
+    pub(super) fn finish_in_turn(&mut self, finished: FinishedTask, now: Timestamp) -> bool {
         let lease = finished.lease;
         let task = self
             .take_task(lease.run_id, lease.task_id)
@@ -196,6 +197,7 @@ impl State {
             }
         };
         self.count_task(&task, outcome, now);
+        held_the_line(&task)
     }
 
     fn count_task(&mut self, task: &TaskRecord, outcome: RollupOutcome, now: Timestamp) {

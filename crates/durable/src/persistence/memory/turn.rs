@@ -6,6 +6,7 @@ use durable_core::{Failure, Payload, Timestamp, WorkflowEvent};
 use uuid::Uuid;
 
 use super::accept::{accept, drops_queue};
+use super::queue::held_the_line;
 use super::start::owner;
 use super::state::State;
 use crate::persistence::model::after;
@@ -82,13 +83,15 @@ impl State {
         now: Timestamp,
     ) -> Written {
         let run_id = turn.run_id;
+        let mut head_left = false;
         for finished in take(&mut turn.finished_tasks) {
-            self.finish_in_turn(finished, now);
+            head_left |= self.finish_in_turn(finished, now);
         }
-        self.drop_named(&turn);
+        head_left |= self.drop_named(&turn);
         if drops_queue(&turn.next) {
             self.drop_queue(run_id);
         }
+        let line_moved = head_left && self.at(run_id).line_head().is_some();
         self.take_facts(run_id, turn.facts_through, now);
         if matches!(turn.next, Next::Reset { .. }) {
             self.drop_queue_facts(run_id);
@@ -97,7 +100,7 @@ impl State {
         let epoch = self.epoch_after(&turn);
         self.set_timers(run_id, take(&mut turn.timers), epoch, now);
         self.queue_tasks(&mut turn, sequence, epoch, now);
-        let line_moved = self.release_line(run_id, now);
+        self.release_line(run_id, now);
         let end = End::of(&turn.next);
         let messages = self.write_messages(&mut turn, sequence, end.as_ref());
         self.answer_updates(run_id, take(&mut turn.updates), end.is_some(), now);
@@ -121,17 +124,20 @@ impl State {
         }
     }
 
-    /// Tasks of cancelled activities, fired and cancelled timers leave.
-    fn drop_named(&mut self, turn: &TurnCommit) {
+    /// Tasks of cancelled activities, fired and cancelled timers leave. Answers whether one of them held the line.
+    fn drop_named(&mut self, turn: &TurnCommit) -> bool {
         let run_id = turn.run_id;
+        let mut head_left = false;
         for activity_id in &turn.cancelled_activities {
             if let Some(task_id) = self.at(run_id).task_of(activity_id) {
-                self.take_task(run_id, task_id);
+                let task = self.take_task(run_id, task_id);
+                head_left |= task.is_some_and(|task| held_the_line(&task));
             }
         }
         for timer_id in turn.fired_timers.iter().chain(&turn.cancelled_timers) {
             self.take_timer(run_id, timer_id);
         }
+        head_left
     }
 
     fn drop_queue(&mut self, run_id: Uuid) {

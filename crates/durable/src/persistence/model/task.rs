@@ -279,7 +279,8 @@ pub enum FinishOutcome {
     Recorded {
         /// Number of its arrival.
         arrival: i64,
-        /// Whether the run's line moved up: another task may be claimed, at once or when its time has come.
+        /// Whether it left the head of the run's line and others stand behind it: the next may be claimed, unless something else
+        /// holds it back.
         line_moved: bool,
     },
     /// The activity will be tried again.

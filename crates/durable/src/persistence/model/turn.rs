@@ -285,8 +285,8 @@ pub struct Committed {
     pub tasks: Vec<PlacedTask>,
     /// Whether messages to other runs were written: [`super::super::WorkflowEventStore::relay_messages`] delivers them.
     pub has_messages: bool,
-    /// Whether the run's line moved up: a task that an earlier turn queued may be claimed, at once or when its time has come.
-    /// Not told by a repeated commit.
+    /// Whether a task left the head of the run's line and others, of earlier turns, stand behind it: the next may be claimed, unless
+    /// something else holds it back. Not told by a repeated commit.
     pub line_moved: bool,
     /// True when an earlier call had written it.
     pub repeated: bool,
