@@ -62,6 +62,8 @@ pub mod prelude;
 pub mod reliability;
 pub mod runtime;
 mod schedule;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod worker;
 pub mod workflow;
 
@@ -92,6 +94,8 @@ mod guide {
     struct PayloadCodecs;
     #[doc = include_str!("../../../docs/guide/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../../docs/guide/testing.md")]
+    struct Testing;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]
     struct Timeouts;
     #[cfg(feature = "postgres")]

@@ -5,12 +5,13 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-const EXAMPLES: [&str; 5] = [
+const EXAMPLES: [&str; 6] = [
     "simple_workflow",
     "retry_example",
     "circuit_breaker_example",
     "signal_cancellation",
     "payload_codec",
+    "testing_workflows",
 ];
 
 /// Where the built examples are. Built here, so that none is older than its source, whichever tests were asked for.
@@ -176,4 +177,24 @@ fn a_signal_moves_a_run_on_and_a_cancel_undoes_it() {
             story.join("\n")
         );
     }
+}
+
+#[test]
+fn months_pass_at_once_and_a_careless_change_is_caught() {
+    let story = story("testing_workflows");
+    assert_tells(
+        &story,
+        &[
+            "on the first day Ann is charged 1 time",
+            "a month later she was charged 2 times",
+            "two more, and the run ends with 3",
+            "driver: turn: workflow.started, activity.scheduled",
+            "driver: the process dies",
+            "driver: another one carries on, and the run ends with 3",
+            "driver: charge was called 4 times",
+            "simulator: more than 50 crashes survived: true",
+            "verify: today's code carries on yesterday's runs: true",
+            "verify: the changed code does not",
+        ],
+    );
 }

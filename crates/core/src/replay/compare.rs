@@ -1,6 +1,6 @@
 //! The strict comparison: an action's contents, in the form they are stored in.
 
-use super::error::{DeterminismError, ReplayError};
+use super::error::DeterminismError;
 use crate::event::WorkflowEvent;
 use crate::request::Request;
 
@@ -10,7 +10,7 @@ pub(super) fn contents(
     sequence_num: i64,
     recorded: &WorkflowEvent,
     mut found: WorkflowEvent,
-) -> Result<(), ReplayError> {
+) -> Result<(), Box<DeterminismError>> {
     take_over_given_fields(recorded, &mut found);
     let expected = Request::of_event(recorded);
     let requested = Request::of_event(&found);
@@ -31,7 +31,7 @@ pub(super) fn contents(
         ))
     };
     let error = DeterminismError::new(sequence_num, expected, requested);
-    Err(error.with_difference(difference).into())
+    Err(Box::new(error.with_difference(difference)))
 }
 
 /// What the engine fills in, not the program, is no difference.

@@ -114,7 +114,9 @@ impl fmt::Display for DeterminismError {
         )?;
         match (&self.expected, &self.difference) {
             (Some(expected), Some(difference)) => {
-                return write!(f, "both {expected}, but {difference}");
+                write!(f, "both {expected}, but {difference}")?;
+                let at = self.location.as_ref();
+                return at.map_or(Ok(()), |location| write!(f, " at {location}"));
             }
             (Some(expected), None) => write!(f, "history has \"{expected}\"")?,
             (None, _) => f.write_str("history has no action")?,

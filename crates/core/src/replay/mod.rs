@@ -311,7 +311,13 @@ impl Replayer {
         found: Option<WorkflowEvent>,
     ) -> Result<(), ReplayError> {
         match (self.mode, found) {
-            (ReplayMode::Strict, Some(found)) => compare::contents(sequence_num, recorded, found),
+            (ReplayMode::Strict, Some(found)) => {
+                let requested = Request::of_event(&found);
+                compare::contents(sequence_num, recorded, found).map_err(|error| {
+                    let location = self.program.locate(requested.as_ref());
+                    (*error).at(location).into()
+                })
+            }
             _ => Ok(()),
         }
     }

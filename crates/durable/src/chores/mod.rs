@@ -56,7 +56,8 @@ pub(crate) trait Chore: Send + Sync + 'static {
 }
 
 /// For chores that have nothing to do until they are rung: [`Lookout`] rings where somebody else forgot to.
-pub(crate) const UNTIL_RUNG: Duration = Duration::from_secs(60 * 60);
+/// Long, so that months of virtual time pass quickly in tests.
+pub(crate) const UNTIL_RUNG: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// First wait after a failed tick; doubles up to the largest.
 const RETRY_FIRST: Duration = Duration::from_millis(100);

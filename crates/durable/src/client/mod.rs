@@ -101,6 +101,15 @@ impl Client {
     /// [`Client::on`] with a world of its own: tasks, time, chance. For simulations.
     #[must_use]
     pub fn on_runtime(store: Arc<dyn WorkflowEventStore>, runtime: &Runtime) -> Self {
+        Self::knowing(store, runtime, WorkflowRegistry::new())
+    }
+
+    /// [`Client::on_runtime`] that knows these workflows' code, and so can ask their runs.
+    pub(crate) fn knowing(
+        store: Arc<dyn WorkflowEventStore>,
+        runtime: &Runtime,
+        workflows: WorkflowRegistry,
+    ) -> Self {
         let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
         let client = Self {
             shared: Arc::new(Shared {
@@ -110,7 +119,7 @@ impl Client {
                 store,
                 hub: Arc::clone(&hub),
                 runtime: runtime.clone(),
-                workflows: WorkflowRegistry::new(),
+                workflows,
                 beside: None,
                 admission: None,
             }),

@@ -169,7 +169,9 @@ impl Client {
     /// Starts a run; where it is hosted beside, it belongs to the engine there at once.
     pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
         let shared = &self.shared;
-        let hosted_here = shared.workflows.hosts(&start.workflow_type, &start.version);
+        // A client on its own may know the code, to ask runs by it, and hosts none.
+        let hosted_here =
+            shared.beside.is_some() && shared.workflows.hosts(&start.workflow_type, &start.version);
         if let Some(beside) = shared.beside.as_ref().filter(|_| hosted_here) {
             start.owner = Some(OwnerRequest {
                 worker_id: beside.worker_id.clone(),

@@ -113,6 +113,18 @@ impl EngineBuilder {
         self
     }
 
+    /// Replaces what it hosts and runs.
+    #[cfg(feature = "testing")]
+    pub(crate) fn registered(
+        mut self,
+        workflows: WorkflowRegistry,
+        activities: ActivityRegistry,
+    ) -> Self {
+        self.workflows = workflows;
+        self.activities = activities;
+        self
+    }
+
     /// Replaces all settings, those from the environment included.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;

@@ -68,6 +68,17 @@ impl MemoryStore {
         }
     }
 
+    /// An empty store with one shard that tells the time by another clock than the system's.
+    #[must_use]
+    pub fn with_clock(clock: Arc<dyn crate::runtime::Clock>) -> Self {
+        let shards = Shards::default();
+        Self {
+            shards,
+            inner: Mutex::new((Clock::of(clock), State::new(shards))),
+            listeners: Arc::default(),
+        }
+    }
+
     /// Sets the clock, for tests that need to know the time: it stands there until the machine's has caught up.
     #[cfg(test)]
     pub(crate) fn set_clock(&self, now: Timestamp) {
