@@ -46,7 +46,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
         .activity_fn("step", move |_ctx, step: u32| {
             let marks = Arc::clone(&of_activity);
             async move {
-                if step % every == 0 {
+                if step.is_multiple_of(every) {
                     let now = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
                     marks[(step / every) as usize].store(now, Ordering::Relaxed);
                 }

@@ -14,10 +14,19 @@ const LAYERS: &[(&str, &[&str])] = &[
         "everruns-durable",
         &["durable-core", "durable-macros", "durable-proto"],
     ),
-    ("durable-server", &["everruns-durable", "durable-proto"]),
+    ("durable-program", &["everruns-durable"]),
+    (
+        "durable-server",
+        &["everruns-durable", "durable-program", "durable-proto"],
+    ),
     (
         "durable",
-        &["everruns-durable", "durable-server", "durable-proto"],
+        &[
+            "everruns-durable",
+            "durable-program",
+            "durable-server",
+            "durable-proto",
+        ],
     ),
     (
         "durable-testkit",

@@ -1,0 +1,1 @@
+//! The interpreter workflow `durable.program` and the built-in activities.

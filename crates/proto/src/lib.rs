@@ -1,0 +1,1 @@
+//! The gRPC contract of Durable, package `durable.v1`.
