@@ -48,6 +48,7 @@ impl Chore for Due {
                 node.pool.cancel_run(*run_id);
             }
             node.hub.finished(&fired.runs_timed_out);
+            node.tell_ended(&fired.runs_timed_out).await;
         }
         node.hub.ready_runs(fired.ready_runs);
         if let Some(due) = fired.next_due {

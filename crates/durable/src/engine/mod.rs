@@ -20,6 +20,7 @@ mod hub;
 mod load;
 mod locals;
 mod node;
+mod question;
 mod settings;
 mod settle;
 mod turner;
@@ -31,11 +32,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use builder::EngineBuilder;
-pub(crate) use decide::ROUTED_QUERY;
 pub(crate) use desk::Desk;
 pub(crate) use hub::Hub;
-pub(crate) use load::rebuild;
 pub(crate) use node::{Hosted, Node};
+pub(crate) use question::Reader;
 pub use settings::{ChoreSettings, Settings, TurnSettings};
 pub(crate) use turner::{Turner, panic_text};
 
