@@ -17,12 +17,18 @@ mod activities;
 mod cancelling;
 mod children;
 mod chores;
+mod cleaning;
 mod dynamic;
+mod families;
 mod faults;
 mod finding;
+mod foreign;
 mod functions;
 mod listeners;
+mod locals;
+mod looking;
 mod once;
+mod races;
 mod recovering;
 mod reliability;
 mod schedules;
@@ -30,6 +36,7 @@ mod scripted;
 mod sharp;
 mod signals;
 mod stopping;
+mod surface;
 mod timeouts;
 mod timers;
 mod turns;
@@ -142,18 +149,25 @@ pub fn all() -> Vec<Claim> {
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,
+        cleaning::CLAIMS,
         dynamic::CLAIMS,
+        families::CLAIMS,
         faults::CLAIMS,
+        foreign::CLAIMS,
         functions::CLAIMS,
         finding::CLAIMS,
         listeners::CLAIMS,
+        locals::CLAIMS,
+        looking::CLAIMS,
         once::CLAIMS,
+        races::CLAIMS,
         recovering::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
         sharp::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
+        surface::CLAIMS,
         timeouts::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,
