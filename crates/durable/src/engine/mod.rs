@@ -160,7 +160,8 @@ impl Engine {
     /// Starts a workflow and waits for its result.
     ///
     /// # Errors
-    /// The start's, or how the run ended where it ended without a result.
+    /// The start's, or how the run ended where it ended without a result; [`Error::is_blocked`](crate::Error::is_blocked) where its code
+    /// cannot go on.
     pub async fn run<W: WorkflowDefinition>(&self, input: W::Input) -> Result<W::Output> {
         let run = self.client.start::<W>(input).await?;
         run.result().await
