@@ -26,6 +26,8 @@ pub(crate) struct Hub {
     pub(crate) messages: Notify,
     /// Leases may have run out.
     pub(crate) leases: Notify,
+    /// What others see of this process has changed: a sign of life is due now.
+    pub(crate) signs: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
     /// Schedules may have a tick due.
@@ -44,6 +46,7 @@ impl Hub {
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
+            signs: Notify::new(),
             due: DueBell::default(),
             schedules: ScheduleBell::default(),
             ownership: OwnershipBell::default(),
