@@ -181,7 +181,10 @@ async fn a_cancelled_parent_cancels_its_child_and_hears_of_it(arena: &Arena) {
     let effects = Effects::new();
     let engine = arena.blind_engine(&effects).start().await.expect("starts");
     let client = engine.client();
-    let mut child = Script::of([Step::activity("gated", json!(1))]);
+    let never = Step::Signal {
+        name: "never".to_owned(),
+    };
+    let mut child = Script::of([Step::activity("echo", json!("begun")), never]);
     child.heeds_cancel = true;
     child.cleanup = vec![Step::activity("echo", json!("undone"))];
     // The parent does nothing about it itself.
@@ -190,7 +193,7 @@ async fn a_cancelled_parent_cancels_its_child_and_hears_of_it(arena: &Arena) {
         Step::activity("echo", json!("after")),
     ]);
     let run = client.start::<Scripted>(script).await.expect("starts");
-    effects.reached("gated began", 1).await;
+    effects.reached("echo \"begun\"", 1).await;
     run.cancel("changed my mind").await.expect("taken");
     let result = comes("both ends", run.result()).await.expect("completes");
     assert!(result[0]["child failed"].is_string(), "{result}");
@@ -202,7 +205,6 @@ async fn a_cancelled_parent_cancels_its_child_and_hears_of_it(arena: &Arena) {
     };
     let cancelled = children.status(WorkflowStatus::Cancelled);
     assert_eq!(client.count(cancelled).await.expect("counts"), 1);
-    effects.open_gate();
     engine.shutdown().await.expect("stops");
 }
 
