@@ -185,7 +185,10 @@ async fn spread(ctx: WorkflowContext, count: usize) -> WorkflowResult<u64> {
     Ok(doubled.into_iter().sum())
 }
 
-#[allow(clippy::print_stdout, reason = "the figures of a run that was asked for")]
+#[allow(
+    clippy::print_stdout,
+    reason = "the figures of a run that was asked for"
+)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_run_spreads_over_thousands_of_activities_on_postgres() -> anyhow::Result<()> {
     let count = fan_out()?;
