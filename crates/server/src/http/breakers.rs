@@ -70,7 +70,10 @@ pub(super) struct BreakerList {
 /// Circuit breakers, by key. One that never saw a failure is not listed.
 #[utoipa::path(get, path = "/circuit-breakers", tag = "circuit breakers",
     responses((status = 200, description = "The breakers", body = BreakerList)))]
-pub(super) async fn list_breakers(State(app): State<App>, _: Caller) -> Result<Json<BreakerList>, Problem> {
+pub(super) async fn list_breakers(
+    State(app): State<App>,
+    _: Caller,
+) -> Result<Json<BreakerList>, Problem> {
     let breakers = app.store().list_breakers().await?;
     let circuit_breakers = breakers.into_iter().map(BreakerView::from).collect();
     Ok(Json(BreakerList { circuit_breakers }))

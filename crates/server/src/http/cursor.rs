@@ -78,8 +78,11 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 fn foreign() -> Problem {
-    Problem::new(Code::InvalidCursor, "the cursor was not given out by this list")
-        .hint("send `next_cursor` of the page before, unchanged, or none to begin")
+    Problem::new(
+        Code::InvalidCursor,
+        "the cursor was not given out by this list",
+    )
+    .hint("send `next_cursor` of the page before, unchanged, or none to begin")
 }
 
 #[cfg(test)]
@@ -90,7 +93,10 @@ mod tests {
     fn cursor_reads_what_it_writes() {
         let id = Uuid::from_u128(7);
         assert_eq!(run(&after_run(id)).unwrap(), id);
-        assert_eq!(rows(List::Tasks, Some(&after_rows(List::Tasks, 9))).unwrap(), 9);
+        assert_eq!(
+            rows(List::Tasks, Some(&after_rows(List::Tasks, 9))).unwrap(),
+            9
+        );
         assert_eq!(rows(List::Tasks, None).unwrap(), 0);
     }
 

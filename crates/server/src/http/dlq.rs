@@ -7,7 +7,6 @@ use everruns_durable::Client;
 use everruns_durable::core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{DeadLetter, DeadLetterState, DlqFilter, Page};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -207,9 +206,13 @@ pub(super) async fn list_dlq(
         dead_before: None,
     };
     let found = app.client().list_dead_letters(filter, page).await?;
-    let (mut dead_letters, next_cursor): (Vec<LetterView>, _) = turn(List::DeadLetters, page, found);
+    let (mut dead_letters, next_cursor): (Vec<LetterView>, _) =
+        turn(List::DeadLetters, page, found);
     dead_letters.retain(|letter| caller.may_use_queue(&letter.activity_type));
-    Ok(Json(LetterList { dead_letters, next_cursor }))
+    Ok(Json(LetterList {
+        dead_letters,
+        next_cursor,
+    }))
 }
 
 /// A dead letter.
@@ -251,7 +254,9 @@ pub(super) async fn complete_dlq(
 ) -> Result<Json<LetterView>, Problem> {
     let (client, letter) = decide(&app, &caller, id).await?;
     let result = present(request.result);
-    client.complete_dead_letter(letter.run_id, id, &result).await?;
+    client
+        .complete_dead_letter(letter.run_id, id, &result)
+        .await?;
     shown(&app, &caller, id).await
 }
 
@@ -318,21 +323,32 @@ async fn decide(app: &App, caller: &Caller, id: Uuid) -> Result<(Client, DeadLet
 }
 
 async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Json<LetterView>, Problem> {
-    find(app, caller, id).await.map(|letter| Json(letter.into()))
+    find(app, caller, id)
+        .await
+        .map(|letter| Json(letter.into()))
 }
 
 /// A letter by its id alone. Letters are kept by run, so they are gone through; there are few of them where all is well.
 async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
-    let mut page = Page { limit: 1_000, offset: 0 };
+    let mut page = Page {
+        limit: 1_000,
+        offset: 0,
+    };
     loop {
-        let letters = app.client().list_dead_letters(DlqFilter::default(), page).await?;
+        let letters = app
+            .client()
+            .list_dead_letters(DlqFilter::default(), page)
+            .await?;
         let read = letters.len();
         if let Some(letter) = letters.into_iter().find(|letter| letter.id == id) {
             caller.require_queue(&letter.activity_type)?;
             return Ok(letter);
         }
         if read < page.rows() {
-            return Err(Problem::new(Code::NotFound, format!("there is no dead letter {id}")));
+            return Err(Problem::new(
+                Code::NotFound,
+                format!("there is no dead letter {id}"),
+            ));
         }
         page.offset += read;
     }

@@ -61,10 +61,18 @@ fn unread(rejection: BytesRejection) -> Problem {
 }
 
 fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default();
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = kind
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default();
     let essence = essence.trim().to_ascii_lowercase();
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+    if essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
+    {
         return Ok(());
     }
     let detail = match kind {
@@ -78,8 +86,9 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// Grammar and depth are judged before any of it is looked into.
 fn parse<T: DeserializeOwned>(bytes: Bytes) -> Result<T, Problem> {
     let text = Payload::from_json_text(bytes).map_err(|error| not_json(&error))?;
-    serde_json::from_slice(text.as_bytes())
-        .map_err(|error| Problem::new(Code::InvalidBody, error.to_string()).hint("/openapi.json has the fields"))
+    serde_json::from_slice(text.as_bytes()).map_err(|error| {
+        Problem::new(Code::InvalidBody, error.to_string()).hint("/openapi.json has the fields")
+    })
 }
 
 fn not_json(error: &PayloadError) -> Problem {
@@ -114,7 +123,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 fn is_utf8(query: &str) -> bool {
     let (mut bytes, mut rest) = (Vec::with_capacity(query.len()), query.as_bytes());
     while let Some((first, tail)) = rest.split_first() {
-        let digit = |at: usize| tail.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        let digit = |at: usize| {
+            tail.get(at)
+                .and_then(|digit| char::from(*digit).to_digit(16))
+        };
         match (first, digit(0), digit(1)) {
             (b'%', Some(high), Some(low)) => {
                 bytes.extend(u8::try_from(high * 16 + low));
@@ -149,7 +161,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let path = Path::<String>::from_request_parts(parts, state).await;
-        let Path(name) = path.map_err(|error| Problem::new(Code::InvalidParameter, error.body_text()))?;
+        let Path(name) =
+            path.map_err(|error| Problem::new(Code::InvalidParameter, error.body_text()))?;
         Ok(Self(name))
     }
 }
@@ -190,8 +203,13 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
         let text = value.to_str().ok().map(str::trim);
         match text.filter(|text| !text.is_empty() && text.len() <= KEY_CHARS_MAX) {
             Some(text) => Ok(Self(Some(text.to_owned()))),
-            None => Err(Problem::new(Code::InvalidParameter, "the Idempotency-Key header cannot be used")
-                .hint(format!("send 1 to {KEY_CHARS_MAX} visible ASCII characters"))),
+            None => Err(Problem::new(
+                Code::InvalidParameter,
+                "the Idempotency-Key header cannot be used",
+            )
+            .hint(format!(
+                "send 1 to {KEY_CHARS_MAX} visible ASCII characters"
+            ))),
         }
     }
 }

@@ -16,7 +16,12 @@ use crate::App;
 use crate::auth::{Permission, Principal};
 
 /// Lets a request through if its token permits it, and leaves a note of who it is.
-pub(super) async fn admit(app: App, permission: Permission, mut request: Request, next: Next) -> Response {
+pub(super) async fn admit(
+    app: App,
+    permission: Permission,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let header = request.headers().get(AUTHORIZATION);
     // What is no text is no token; it is refused like any other that is not known.
     let header = header.map(|value| value.to_str().unwrap_or_default().to_owned());
@@ -50,7 +55,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let principal = parts.extensions.get::<Principal>().cloned();
         // Only a route outside the table could lack it, and there must be none that asks.
-        principal.map(Self).ok_or_else(|| Problem::new(Code::Internal, "nobody stood guard before this route"))
+        principal
+            .map(Self)
+            .ok_or_else(|| Problem::new(Code::Internal, "nobody stood guard before this route"))
     }
 }
 

@@ -44,8 +44,17 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, Json<Probe>) 
         Err(_) => reasons.push("the store does not answer in time".to_owned()),
     }
     if reasons.is_empty() {
-        return (StatusCode::OK, Json(Probe { status: "ok", reasons }));
+        return (
+            StatusCode::OK,
+            Json(Probe {
+                status: "ok",
+                reasons,
+            }),
+        );
     }
     let status = "unavailable";
-    (StatusCode::SERVICE_UNAVAILABLE, Json(Probe { status, reasons }))
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        Json(Probe { status, reasons }),
+    )
 }

@@ -65,8 +65,12 @@ fn code_of(error: &Error) -> Code {
 
 fn with_advice(problem: Problem, error: &Error) -> Problem {
     match code_of(error) {
-        Code::NotFound => problem.hint("check the id; what has ended is deleted when its time of keeping is over"),
-        Code::RunFinished => problem.hint("a run that failed can be retried; any other takes a new start"),
+        Code::NotFound => {
+            problem.hint("check the id; what has ended is deleted when its time of keeping is over")
+        }
+        Code::RunFinished => {
+            problem.hint("a run that failed can be retried; any other takes a new start")
+        }
         Code::Conflict => problem.hint("look at what is there, then decide again"),
         Code::NoWorker => problem.hint("start a worker that hosts the workflow"),
         Code::NotBegun | Code::InboxFull => {
@@ -74,7 +78,9 @@ fn with_advice(problem: Problem, error: &Error) -> Problem {
         }
         Code::Overloaded | Code::Unavailable | Code::ShuttingDown => {
             let after = error.retry_after().unwrap_or(COME_BACK);
-            problem.hint("try again after the time in Retry-After").retry_after(after)
+            problem
+                .hint("try again after the time in Retry-After")
+                .retry_after(after)
         }
         _ => problem,
     }
@@ -83,5 +89,8 @@ fn with_advice(problem: Problem, error: &Error) -> Problem {
 /// What cannot be explained to the caller is for the log, whole; the caller learns that it is not their fault.
 fn internal(error: &Error) -> Problem {
     error!(error = ?error, "a request failed for a reason of the server's own");
-    Problem::new(Code::Internal, "the server could not carry this out; its log says why")
+    Problem::new(
+        Code::Internal,
+        "the server could not carry this out; its log says why",
+    )
 }

@@ -9,7 +9,6 @@ use everruns_durable::client::Schedule;
 use everruns_durable::core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{OverlapPolicy, ScheduleRecord};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -179,7 +178,10 @@ pub(super) async fn list_schedules(
     let found = app.client().list_schedules(page).await?;
     let (mut schedules, next_cursor): (Vec<ScheduleView>, _) = turn(List::Schedules, page, found);
     schedules.retain(|schedule| caller.may_use_type(&schedule.workflow_type));
-    Ok(Json(ScheduleList { schedules, next_cursor }))
+    Ok(Json(ScheduleList {
+        schedules,
+        next_cursor,
+    }))
 }
 
 /// Creates a schedule. The same one again changes nothing; another one under the same id replaces it.
@@ -192,7 +194,7 @@ pub(super) async fn create_schedule(
 ) -> Result<(StatusCode, Json<ScheduleView>), Problem> {
     caller.require_type(&request.workflow_type)?;
     check_input(&request.workflow_type, &request.input)?;
-    let schedule = Schedule::new(request.id, request.cron)
+    let schedule = Schedule::cron(request.id, request.cron)
         .time_zone(request.time_zone)
         .workflow_named(request.workflow_type, present(request.input))
         .overlap(request.overlap.into())
@@ -282,7 +284,9 @@ pub(super) async fn backfill_schedule(
 ) -> Result<Json<Backfilled>, Problem> {
     visible(&app, &caller, &id).await?;
     let client = app.acting(&caller);
-    let ids = client.backfill_schedule(&id, request.from, request.to).await?;
+    let ids = client
+        .backfill_schedule(&id, request.from, request.to)
+        .await?;
     Ok(Json(Backfilled { ids }))
 }
 

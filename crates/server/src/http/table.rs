@@ -4,8 +4,8 @@ use axum::routing::MethodRouter;
 use utoipa_axum::router::UtoipaMethodRouter;
 use utoipa_axum::routes;
 
-use super::workflows::{batch, find, history, operate, result, start, stream, talk};
-use super::{breakers, dlq, schedules, tasks, tokens, workers};
+use super::workflows::{batch, find, history, operate, result, start, stream, talk, why};
+use super::{breakers, dlq, health, metrics, schedules, tasks, tokens, workers};
 use crate::App;
 use crate::auth::Permission::{self, Administer, Operate, Read, Signal, Start};
 
@@ -22,7 +22,10 @@ impl Route {
 }
 
 const fn route(permission: Permission, described: UtoipaMethodRouter<App>) -> Route {
-    Route { permission, described }
+    Route {
+        permission,
+        described,
+    }
 }
 
 /// All routes below `/v1/durable`.
@@ -39,6 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
         route(Read, routes!(history::export_history)),
         route(Read, routes!(history::list_logs)),
         route(Read, routes!(result::get_result)),
+        route(Read, routes!(why::why_workflow)),
         route(Read, routes!(talk::query_workflow)),
         route(Signal, routes!(talk::signal_workflow)),
         route(Signal, routes!(talk::update_workflow)),
@@ -50,6 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
         route(Operate, routes!(operate::retry_workflow)),
         route(Operate, routes!(operate::reset_workflow)),
         route(Read, routes!(tasks::list_tasks)),
+        route(Read, routes!(health::get_task_stats)),
         route(Read, routes!(dlq::list_dlq)),
         route(Operate, routes!(dlq::purge_dlq)),
         route(Read, routes!(dlq::get_dlq)),
@@ -70,6 +75,10 @@ pub(super) fn routes() -> Vec<Route> {
         route(Operate, routes!(workers::drain_worker)),
         route(Read, routes!(breakers::list_breakers)),
         route(Operate, routes!(breakers::reset_breaker)),
+        route(Read, routes!(health::get_health)),
+        route(Read, routes!(metrics::get_metrics)),
+        route(Read, routes!(metrics::get_timeseries)),
+        route(Read, routes!(metrics::stream_metrics)),
         route(Administer, routes!(tokens::list_tokens)),
     ]
 }

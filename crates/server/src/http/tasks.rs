@@ -5,7 +5,6 @@ use axum::extract::State;
 use everruns_durable::core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{TaskFilter, TaskRecord, TaskStatus};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -134,12 +133,15 @@ impl From<TaskRecord> for TaskView {
             input: task.input,
             priority: task.options.priority,
             attempt: task.attempt,
-            max_attempts: task.options.retry.max_attempts,
+            max_attempts: task.options.retry_policy.max_attempts,
             claimed_by: task.claimed_by,
             claimed_at: task.claimed_at,
             lease_expires_at: task.lease_expires_at,
             heartbeat_at: task.heartbeat_at,
-            last_error: task.attempts.last().map(|last| FailureView::from(&last.failure)),
+            last_error: task
+                .attempts
+                .last()
+                .map(|last| FailureView::from(&last.failure)),
             scheduled_at: task.scheduled_at,
             visible_at: task.visible_at,
         }

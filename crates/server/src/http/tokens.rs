@@ -53,6 +53,11 @@ pub(super) struct TokenList {
 #[utoipa::path(get, path = "/tokens", tag = "tokens",
     responses((status = 200, description = "The tokens", body = TokenList)))]
 pub(super) async fn list_tokens(State(app): State<App>, _: Caller) -> Json<TokenList> {
-    let tokens = app.access().tokens().into_iter().map(TokenView::from).collect();
+    let tokens = app
+        .access()
+        .tokens()
+        .into_iter()
+        .map(TokenView::from)
+        .collect();
     Json(TokenList { tokens })
 }

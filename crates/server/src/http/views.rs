@@ -6,7 +6,6 @@ use everruns_durable::core::{AttributeValue, Failure, Payload, Timestamp};
 use everruns_durable::persistence::model::Attributes;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use serde_json::Value;
 
 use super::problem::{Code, Problem};
 
@@ -68,7 +67,12 @@ pub(super) enum AttributeView {
 
 /// A value with its type's name, where the value alone does not tell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, tag = "type", content = "value", rename_all = "snake_case")]
+#[serde(
+    deny_unknown_fields,
+    tag = "type",
+    content = "value",
+    rename_all = "snake_case"
+)]
 pub(super) enum TypedAttribute {
     /// Text.
     Text(String),
@@ -85,10 +89,18 @@ pub(super) enum TypedAttribute {
 impl From<AttributeView> for AttributeValue {
     fn from(view: AttributeView) -> Self {
         match view {
-            AttributeView::Bool(value) | AttributeView::Typed(TypedAttribute::Bool(value)) => Self::Bool(value),
-            AttributeView::Int(value) | AttributeView::Typed(TypedAttribute::Int(value)) => Self::Int(value),
-            AttributeView::Double(value) | AttributeView::Typed(TypedAttribute::Double(value)) => Self::Double(value),
-            AttributeView::Text(value) | AttributeView::Typed(TypedAttribute::Text(value)) => Self::Text(value),
+            AttributeView::Bool(value) | AttributeView::Typed(TypedAttribute::Bool(value)) => {
+                Self::Bool(value)
+            }
+            AttributeView::Int(value) | AttributeView::Typed(TypedAttribute::Int(value)) => {
+                Self::Int(value)
+            }
+            AttributeView::Double(value) | AttributeView::Typed(TypedAttribute::Double(value)) => {
+                Self::Double(value)
+            }
+            AttributeView::Text(value) | AttributeView::Typed(TypedAttribute::Text(value)) => {
+                Self::Text(value)
+            }
             AttributeView::Typed(TypedAttribute::Time(value)) => Self::Time(value),
         }
     }
@@ -110,11 +122,17 @@ impl From<AttributeValue> for AttributeView {
 pub(super) type AttributeViews = BTreeMap<String, AttributeView>;
 
 pub(super) fn attributes_from(views: AttributeViews) -> Attributes {
-    views.into_iter().map(|(name, value)| (name, value.into())).collect()
+    views
+        .into_iter()
+        .map(|(name, value)| (name, value.into()))
+        .collect()
 }
 
 pub(super) fn attributes_to(attributes: Attributes) -> AttributeViews {
-    attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
+    attributes
+        .into_iter()
+        .map(|(name, value)| (name, value.into()))
+        .collect()
 }
 
 /// A time to wait, such as `10s`, `500ms`, `1m 30s` or `PT10S`; a bare number is seconds.
@@ -138,8 +156,18 @@ mod tests {
 
     #[test]
     fn times_are_read_as_people_write_them() {
-        for (text, millis) in [("10s", 10_000), ("500ms", 500), ("PT10S", 10_000), ("1m", 60_000), ("3", 3_000)] {
-            assert_eq!(duration("wait", text).unwrap(), Duration::from_millis(millis), "{text}");
+        for (text, millis) in [
+            ("10s", 10_000),
+            ("500ms", 500),
+            ("PT10S", 10_000),
+            ("1m", 60_000),
+            ("3", 3_000),
+        ] {
+            assert_eq!(
+                duration("wait", text).unwrap(),
+                Duration::from_millis(millis),
+                "{text}"
+            );
         }
         for text in ["", "soon", "-1s", "99999999999999999999s"] {
             assert!(duration("wait", text).is_err(), "{text}");

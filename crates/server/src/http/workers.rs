@@ -82,14 +82,20 @@ pub(super) struct WorkerSummary {
 /// Workers with a fresh sign of life, by id.
 #[utoipa::path(get, path = "/workers", tag = "workers",
     responses((status = 200, description = "The workers", body = WorkerList)))]
-pub(super) async fn list_workers(State(app): State<App>, _: Caller) -> Result<Json<WorkerList>, Problem> {
+pub(super) async fn list_workers(
+    State(app): State<App>,
+    _: Caller,
+) -> Result<Json<WorkerList>, Problem> {
     let since = alive_since(&app).await?;
     let filter = WorkerFilter {
         heartbeat_since: Some(since),
         ..WorkerFilter::default()
     };
     let found = app.store().list_workers(filter).await?;
-    let workers: Vec<WorkerView> = found.into_iter().map(|worker| shown(worker, since)).collect();
+    let workers: Vec<WorkerView> = found
+        .into_iter()
+        .map(|worker| shown(worker, since))
+        .collect();
     Ok(Json(WorkerList {
         total: workers.len(),
         summary: summary(&workers),
@@ -121,7 +127,9 @@ pub(super) async fn drain_worker(
     let worker = find(&app, &id).await?;
     if worker.status == WorkerState::Stopped {
         let detail = format!("worker {id:?} has stopped");
-        return Err(Problem::new(Code::Conflict, detail).hint("only a worker that is alive can be drained"));
+        return Err(
+            Problem::new(Code::Conflict, detail).hint("only a worker that is alive can be drained")
+        );
     }
     let store = app.acting(&caller).store().clone();
     if !store.set_worker_status(&id, WorkerStatus::Draining).await? {
@@ -135,17 +143,22 @@ async fn find(app: &App, id: &str) -> Result<WorkerView, Problem> {
     let since = alive_since(app).await?;
     let workers = app.store().list_workers(WorkerFilter::default()).await?;
     let worker = workers.into_iter().find(|worker| worker.id == id);
-    worker.map(|worker| shown(worker, since)).ok_or_else(|| unknown(id))
+    worker
+        .map(|worker| shown(worker, since))
+        .ok_or_else(|| unknown(id))
 }
 
 fn unknown(id: &str) -> Problem {
-    Problem::new(Code::NotFound, format!("there is no worker {id:?}")).hint("GET /workers lists those that are alive")
+    Problem::new(Code::NotFound, format!("there is no worker {id:?}"))
+        .hint("GET /workers lists those that are alive")
 }
 
 /// By the store's clock, which dates the signs of life.
 async fn alive_since(app: &App) -> Result<Timestamp, Problem> {
     let now = app.store().clock(None).await?;
-    Ok(now.checked_sub(app.settings().worker_stale_after).unwrap_or(Timestamp::MIN))
+    Ok(now
+        .checked_sub(app.settings().worker_stale_after)
+        .unwrap_or(Timestamp::MIN))
 }
 
 fn shown(worker: WorkerInfo, alive_since: Timestamp) -> WorkerView {
@@ -176,12 +189,23 @@ fn shown(worker: WorkerInfo, alive_since: Timestamp) -> WorkerView {
 }
 
 fn summary(workers: &[WorkerView]) -> WorkerSummary {
-    let count = |status| workers.iter().filter(|worker| worker.status == status).count();
+    let count = |status| {
+        workers
+            .iter()
+            .filter(|worker| worker.status == status)
+            .count()
+    };
     WorkerSummary {
         active: count(WorkerState::Active),
         draining: count(WorkerState::Draining),
         stopped: count(WorkerState::Stopped),
-        total_capacity: workers.iter().map(|worker| u64::from(worker.max_concurrency)).sum(),
-        total_load: workers.iter().map(|worker| u64::from(worker.current_load)).sum(),
+        total_capacity: workers
+            .iter()
+            .map(|worker| u64::from(worker.max_concurrency))
+            .sum(),
+        total_load: workers
+            .iter()
+            .map(|worker| u64::from(worker.current_load))
+            .sum(),
     }
 }

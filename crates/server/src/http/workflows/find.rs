@@ -22,7 +22,10 @@ use crate::http::views::{AttributeViews, attributes_from};
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct ListParams {
     /// One status, or several with commas between them.
-    #[param(pattern = "^(pending|running|completed|failed|cancelled)(,(pending|running|completed|failed|cancelled))*$", example = "running,failed")]
+    #[param(
+        pattern = "^(pending|running|completed|failed|cancelled)(,(pending|running|completed|failed|cancelled))*$",
+        example = "running,failed"
+    )]
     status: Option<String>,
     /// Only this workflow type.
     workflow_type: Option<String>,
@@ -74,7 +77,10 @@ pub(in crate::http) async fn list_workflows(
         offset: 0,
     };
     let found = app.client().list(params.filter()?, page).await?;
-    let visible = found.runs.into_iter().filter(|run| caller.may_use_type(&run.workflow_type));
+    let visible = found
+        .runs
+        .into_iter()
+        .filter(|run| caller.may_use_type(&run.workflow_type));
     Ok(Json(RunList {
         workflows: visible.map(RunSummary::from).collect(),
         next_cursor: found.next.map(cursor::after_run),
@@ -125,7 +131,10 @@ impl ListParams {
 }
 
 /// What is done to all types at once cannot be done with a token that is limited to some.
-pub(in crate::http) fn require_type_named(caller: &Caller, workflow_type: Option<&str>) -> Result<(), Problem> {
+pub(in crate::http) fn require_type_named(
+    caller: &Caller,
+    workflow_type: Option<&str>,
+) -> Result<(), Problem> {
     match workflow_type {
         Some(workflow_type) => Ok(caller.require_type(workflow_type)?),
         None if caller.scopes.workflow_types.is_none() => Ok(()),
@@ -170,4 +179,3 @@ fn attributes(text: Option<&str>) -> Result<AttributeViews, Problem> {
             .hint(r#"send a JSON object, such as {"customer":"A1","amount":3}"#)
     })
 }
-

@@ -92,12 +92,21 @@ pub(in crate::http) async fn list_events(
     }))
 }
 
-pub(super) async fn events_after(app: &App, id: Uuid, after: i64) -> Result<Vec<HistoryEvent>, Problem> {
+pub(super) async fn events_after(
+    app: &App,
+    id: Uuid,
+    after: i64,
+) -> Result<Vec<HistoryEvent>, Problem> {
     match app.store().load_history(id, after).await? {
         Some(history) => Ok(history.events),
         // Asked for once more, so that it is refused as everywhere.
         None => Err(app.client().get(id).await.err().map_or_else(
-            || Problem::new(crate::http::problem::Code::NotFound, format!("there is no run {id}")),
+            || {
+                Problem::new(
+                    crate::http::problem::Code::NotFound,
+                    format!("there is no run {id}"),
+                )
+            },
             Problem::from,
         )),
     }
@@ -186,7 +195,11 @@ impl PageParams {
     }
 }
 
-pub(in crate::http) fn page(list: List, wanted: Option<usize>, cursor: Option<&str>) -> Result<Page, Problem> {
+pub(in crate::http) fn page(
+    list: List,
+    wanted: Option<usize>,
+    cursor: Option<&str>,
+) -> Result<Page, Problem> {
     let offset = cursor::rows(list, cursor)?;
     Ok(Page {
         limit: limit(wanted)?,
@@ -195,7 +208,11 @@ pub(in crate::http) fn page(list: List, wanted: Option<usize>, cursor: Option<&s
 }
 
 /// The rows as they are shown, and a cursor if there may be more: a full page is taken for a sign of it.
-pub(in crate::http) fn turn<R, V: From<R>>(list: List, page: Page, rows: Vec<R>) -> (Vec<V>, Option<String>) {
+pub(in crate::http) fn turn<R, V: From<R>>(
+    list: List,
+    page: Page,
+    rows: Vec<R>,
+) -> (Vec<V>, Option<String>) {
     let read = page.offset.saturating_add(rows.len());
     let full = rows.len() == page.rows();
     let next = full.then(|| cursor::after_rows(list, read as u64));

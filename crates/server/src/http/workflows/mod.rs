@@ -9,6 +9,7 @@ mod run;
 pub(super) mod start;
 pub(super) mod stream;
 pub(super) mod talk;
+pub(super) mod why;
 
 use uuid::Uuid;
 

@@ -5,9 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use everruns_durable::core::Payload;
 use serde::Deserialize;
-use serde_json::Value;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use super::Run;
 use super::start::{id_of, new_id, present};
@@ -58,7 +56,9 @@ pub(in crate::http) async fn cancel_workflow(
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     let client = caller.acting_on(&app, id).await?;
     client.cancel(id, &request.reason).await?;
-    super::show(&app, id).await.map(|run| (StatusCode::ACCEPTED, Json(run)))
+    super::show(&app, id)
+        .await
+        .map(|run| (StatusCode::ACCEPTED, Json(run)))
 }
 
 /// Asks a run to finish the activities in flight and then stop.
@@ -72,7 +72,9 @@ pub(in crate::http) async fn shutdown_workflow(
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     let client = caller.acting_on(&app, id).await?;
     client.request_shutdown(id).await?;
-    super::show(&app, id).await.map(|run| (StatusCode::ACCEPTED, Json(run)))
+    super::show(&app, id)
+        .await
+        .map(|run| (StatusCode::ACCEPTED, Json(run)))
 }
 
 /// Ends a run at once: failed, with error `WorkflowTerminated`.
@@ -139,7 +141,9 @@ pub(in crate::http) async fn approve_workflow(
     let decision = Payload::from_value(&decision).unwrap_or_else(|_| Payload::null());
     let signal_id = key.map_or_else(new_id, |key| id_of(&["approve", &id.to_string(), &key]));
     client.send(id, signal_id, "approve", decision).await?;
-    super::show(&app, id).await.map(|run| (StatusCode::ACCEPTED, Json(run)))
+    super::show(&app, id)
+        .await
+        .map(|run| (StatusCode::ACCEPTED, Json(run)))
 }
 
 /// What the signal carries.

@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use everruns_durable::core::Payload;
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -83,7 +82,11 @@ pub(in crate::http) async fn get_result(
         },
     };
     let status = run.status.into();
-    let result = RunResult { id, status, result, error };
+    let result = RunResult {
+        id,
+        status,
+        result,
+        error,
+    };
     Ok((StatusCode::OK, Json(result)))
 }
-

@@ -3,7 +3,6 @@
 use everruns_durable::core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{Blocked, ParentLink, RunRecord, WorkflowStatus};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -157,7 +156,10 @@ pub(in crate::http) struct Run {
 }
 
 impl Run {
-    pub(in crate::http) fn new(run: RunRecord, attributes: everruns_durable::persistence::model::Attributes) -> Self {
+    pub(in crate::http) fn new(
+        run: RunRecord,
+        attributes: everruns_durable::persistence::model::Attributes,
+    ) -> Self {
         Self {
             deadline: run.deadline(),
             id: run.id,

@@ -71,11 +71,17 @@ pub(in crate::http) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>,
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };
-    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let number = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
     let number = number.filter(|number| *number >= 0);
     number.map(Some).ok_or_else(|| {
-        Problem::new(Code::InvalidParameter, "the header Last-Event-ID is no event's number")
-            .hint("send the id of the last event that was read, or leave it out")
+        Problem::new(
+            Code::InvalidParameter,
+            "the header Last-Event-ID is no event's number",
+        )
+        .hint("send the id of the last event that was read, or leave it out")
     })
 }
 
@@ -101,7 +107,9 @@ impl Follow {
                 Err(error) if error.is_retryable() => false,
                 Err(_) => return self.close(Vec::new(), "end"),
             };
-            let events = events_after(&self.app, self.id, self.after).await.unwrap_or_default();
+            let events = events_after(&self.app, self.id, self.after)
+                .await
+                .unwrap_or_default();
             if let Some(last) = events.last() {
                 self.after = last.sequence_num;
             }

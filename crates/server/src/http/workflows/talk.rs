@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use everruns_durable::client::UpdateHandle;
 use everruns_durable::core::Payload;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -121,7 +120,11 @@ pub(in crate::http) struct WaitParams {
 impl WaitParams {
     /// The wait within its bounds.
     pub(super) fn wait(&self, app: &App, unless_given: Duration) -> Result<Duration, Problem> {
-        let wait = self.wait.as_deref().map(|text| duration("wait", text)).transpose()?;
+        let wait = self
+            .wait
+            .as_deref()
+            .map(|text| duration("wait", text))
+            .transpose()?;
         Ok(wait.unwrap_or(unless_given).min(app.settings().wait_max))
     }
 }
@@ -139,7 +142,14 @@ pub(in crate::http) async fn signal_workflow(
 ) -> Result<(StatusCode, Json<SignalTaken>), Problem> {
     let client = caller.acting_on(&app, id).await?;
     let signal_id = key.map_or_else(new_id, |key| id_of(&["signal", &id.to_string(), &key]));
-    client.send(id, signal_id, &request.signal_type, present(request.payload)).await?;
+    client
+        .send(
+            id,
+            signal_id,
+            &request.signal_type,
+            present(request.payload),
+        )
+        .await?;
     Ok((StatusCode::ACCEPTED, Json(SignalTaken { id, signal_id })))
 }
 
@@ -157,9 +167,12 @@ pub(in crate::http) async fn query_workflow(
     let input = present(request.input);
     let asked = app.client().query::<Payload>(id, &request.name, &input);
     let Ok(answer) = tokio::time::timeout(ANSWER_WAIT, asked).await else {
-        return Err(Problem::new(Code::NoWorker, "whoever hosts the workflow did not answer in time")
-            .hint("look whether its workers are well, then ask again")
-            .run_id(Some(id)));
+        return Err(Problem::new(
+            Code::NoWorker,
+            "whoever hosts the workflow did not answer in time",
+        )
+        .hint("look whether its workers are well, then ask again")
+        .run_id(Some(id)));
     };
     Ok(Json(QueryAnswer { result: answer? }))
 }
@@ -204,7 +217,10 @@ pub(in crate::http) async fn get_update(
     answer(app.client().update_handle(id, update_id), wait).await
 }
 
-async fn answer(update: UpdateHandle, wait: Duration) -> Result<(StatusCode, Json<UpdateAnswer>), Problem> {
+async fn answer(
+    update: UpdateHandle,
+    wait: Duration,
+) -> Result<(StatusCode, Json<UpdateAnswer>), Problem> {
     let polled = if wait.is_zero() {
         update.poll::<Payload>().await
     } else {
