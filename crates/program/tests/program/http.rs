@@ -1,7 +1,5 @@
 //! The activity `http` against a real listener.
 
-mod world;
-
 use std::sync::{Arc, Mutex};
 
 use durable_program::{BuiltIns, HostAllowList, ProgramWorkflow, register};
@@ -81,7 +79,7 @@ async fn call(hosts: HostAllowList, input: Value) -> Result<Value, String> {
         {"do": "return", "value": {"$": "answer"}}
     ]});
     let ended = engine
-        .run::<ProgramWorkflow>(world::payload(&program))
+        .run::<ProgramWorkflow>(crate::world::payload(&program))
         .await;
     engine.shutdown().await.expect("stops");
     ended.map_err(|error| error.failure().expect("a failure").error_type.clone())

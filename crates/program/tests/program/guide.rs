@@ -1,11 +1,9 @@
 //! The guide's programs do what the page says.
 
-mod world;
-
 use serde_json::Value;
-use world::{end, start, world};
+use crate::world::{end, start, world};
 
-const PAGE: &str = include_str!("../../../docs/guide/program.md");
+const PAGE: &str = include_str!("../../../../docs/guide/program.md");
 
 /// A block of the page: a program, and the line below it that tells what becomes of it.
 fn blocks() -> Vec<(Value, &'static str)> {

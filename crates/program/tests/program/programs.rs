@@ -1,11 +1,9 @@
 //! The language: small programs and what they come to.
 
-mod world;
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use world::{end, error_type, result, run, start, steps, world};
+use crate::world::{end, error_type, result, run, start, steps, world};
 
 /// A program that returns what its steps wrote into `log`, with a step that writes.
 fn note(what: &str) -> Value {
@@ -638,7 +636,7 @@ async fn new_runs_take_the_new_side_of_a_patch() {
 #[tokio::test]
 async fn an_unchecked_program_fails_cleanly() {
     let env = world().await;
-    let broken = world::payload(&json!({"steps": [{"do": "sing"}]}));
+    let broken = crate::world::payload(&json!({"steps": [{"do": "sing"}]}));
     let run = env
         .start::<durable_program::ProgramWorkflow>(broken)
         .await

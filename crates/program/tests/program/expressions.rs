@@ -1,10 +1,8 @@
 //! What expressions come to, and what has no value.
 
-mod world;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use world::{end, error_type, result, start, world};
+use crate::world::{end, error_type, result, start, world};
 
 fn vars() -> Value {
     json!({
@@ -220,13 +218,13 @@ proptest! {
     #[test]
     fn any_json_is_a_program_or_a_mistake_and_never_a_panic(steps in prop::collection::vec(any_json(), 0..3), vars in any_json()) {
         let program = json!({"vars": vars, "steps": steps});
-        let _ = durable_program::check(&world::payload(&program));
+        let _ = durable_program::check(&crate::world::payload(&program));
     }
 
     #[test]
     fn any_json_where_a_value_stands_is_taken_or_refused_below_that_place(value in any_json()) {
         let program = json!({"steps": [{"do": "return", "value": value}]});
-        if let Err(mistake) = durable_program::check(&world::payload(&program)) {
+        if let Err(mistake) = durable_program::check(&crate::world::payload(&program)) {
             prop_assert!(mistake.path.starts_with("steps[0].value"), "{}", mistake);
         }
     }

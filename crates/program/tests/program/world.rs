@@ -1,7 +1,5 @@
 //! Runs programs: the shipped engine on a store in memory, in virtual time, each turn replayed from its history.
 
-#![allow(dead_code, reason = "each suite uses what it needs")]
-
 use durable_program::{
     Add, Echo, FailN, HostAllowList, Http, Log, Mistake, ProgramWorkflow, SleepFor,
 };
