@@ -10,6 +10,10 @@ fn note(what: &str) -> Value {
     json!({"do": "set", "var": "log", "value": {"$concat": [{"$": "log"}, [what]]}})
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a call site reads better without a reference"
+)]
 fn logged(list: Value) -> Value {
     json!({"vars": {"log": []}, "steps": list})
 }
