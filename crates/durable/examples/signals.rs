@@ -49,7 +49,7 @@ async fn cart(ctx: WorkflowContext, customer: String) -> WorkflowResult<String> 
     let items = ctx.state(Vec::new());
     let added = items.clone();
     ctx.on_signal("add", move |item: String| {
-        added.update(|items| items.push(item))
+        added.update(|items| items.push(item));
     });
     ctx.signal::<()>("check out").await?;
     Ok(format!("{customer} buys {}", items.get().join(" and ")))
