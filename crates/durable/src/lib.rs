@@ -29,6 +29,7 @@
 //! state machine with the [`Workflow`](prelude::Workflow) trait.
 
 pub mod activity;
+pub mod admin;
 mod chores;
 pub mod client;
 pub mod codec;
