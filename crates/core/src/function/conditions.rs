@@ -20,6 +20,7 @@ pub(super) struct Conditions {
 }
 
 struct Condition {
+    shielded: bool,
     holds: Holds,
     place: Place,
     waker: Waker,
@@ -38,7 +39,8 @@ impl Conditions {
     }
 
     pub(super) fn cancel(&mut self, reason: &str) {
-        for condition in self.waited_for.values_mut() {
+        let exposed = self.waited_for.values_mut();
+        for condition in exposed.filter(|condition| !condition.shielded) {
             condition.cancelled = Some(cancelled(reason));
             condition.waker.wake_by_ref();
         }
@@ -90,6 +92,7 @@ impl Future for Until {
         if state.is_aside() {
             return Poll::Pending;
         }
+        let shielded = state.shielding;
         let conditions = &mut state.conditions;
         let key = *this.key.get_or_insert_with(|| {
             conditions.next_key += 1;
@@ -99,6 +102,7 @@ impl Future for Until {
             .waited_for
             .entry(key)
             .or_insert_with(|| Condition {
+                shielded,
                 holds: Arc::clone(&this.holds),
                 place: this.place,
                 waker: cx.waker().clone(),

@@ -203,6 +203,8 @@ impl FunctionProgram {
                 && let Poll::Ready(ending) = future.as_mut().poll(&mut cx)
             {
                 self.future = None;
+                // An update that ends the run is answered all the same, if its handler has the answer now.
+                self.poll_updates(&mut cx, answers);
                 // What came from outside may have led here; a replay would not come the same way.
                 return self.untouched().map(|()| Some(ending));
             }
@@ -369,6 +371,10 @@ impl Program for FunctionProgram {
             None => state.waits_at(),
         };
         place.map(ToString::to_string)
+    }
+
+    fn awaited_signals(&self) -> Vec<String> {
+        self.shared.state().mail.awaited()
     }
 
     fn goes_on(&self) -> bool {

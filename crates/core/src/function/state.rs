@@ -91,6 +91,8 @@ pub(super) struct State {
     /// While a handler looks that may leave no trace.
     aside: bool,
     pub(super) shutting_down: bool,
+    /// Whether what is polled now is shielded: what it asks for goes on when the run is asked to stop.
+    pub(super) shielding: bool,
     pub(super) continue_with: Option<Payload>,
     /// Where the last call was made.
     last_call: Option<Place>,
@@ -105,6 +107,7 @@ pub(super) enum Way {
 /// A call that was asked for and has not been answered, or whose answer has not been fetched.
 struct Open {
     kind: OpenKind,
+    shielded: bool,
     place: Place,
     waker: Waker,
     outcome: Option<Outcome>,
@@ -146,6 +149,7 @@ impl State {
         }
         let open = Open {
             kind,
+            shielded: self.shielding,
             place,
             waker,
             outcome: None,
@@ -234,7 +238,8 @@ impl State {
             .insert((position, Way::GivenUp), (action, place));
     }
 
-    /// Delivers a request to stop, once: everything that is waited for now answers with it. What is asked for later is cleaning up.
+    /// Delivers a request to stop, once: everything that is waited for now answers with it, save what is shielded. What is asked
+    /// for later is cleaning up.
     pub(super) fn cancel(&mut self, reason: &str) {
         if self.cancelled.is_some() {
             return;
@@ -243,7 +248,7 @@ impl State {
         let waiting: Vec<u64> = self
             .open
             .iter()
-            .filter(|(_, open)| open.outcome.is_none())
+            .filter(|(_, open)| open.outcome.is_none() && !open.shielded)
             .map(|(position, _)| *position)
             .collect();
         for position in waiting {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Client;
 use crate::engine::Hosted;
 use crate::error::Kind;
-use crate::persistence::model::{RunRecord, WorkerFilter, WorkerStatus};
+use crate::persistence::model::{RunRecord, WorkerFilter, WorkerInfo, WorkerStatus};
 use crate::{Error, Result};
 
 /// A process without a sign of life for this long is not asked any more.
@@ -17,24 +17,35 @@ const FIRST_DOUBT: Duration = Duration::from_millis(500);
 const LATER_DOUBTS: Duration = Duration::from_secs(10);
 
 impl Client {
+    /// Whether this process hosts the run's workflow.
+    pub(crate) fn hosts(&self, run: &RunRecord) -> bool {
+        let workflows = &self.shared.workflows;
+        workflows.hosts(&run.workflow_type, &run.version)
+    }
+
+    /// Whether a worker says that it hosts the run's workflow.
+    pub(crate) fn says_it_hosts(worker: &WorkerInfo, run: &RunRecord) -> bool {
+        let hosted = worker.metadata.to_value::<Hosted>().unwrap_or_default();
+        hosted.takes_any_workflow || hosted.workflow_types.contains(&run.workflow_type)
+    }
+
     /// The builds of live processes that say they host the workflow, this one's included.
     pub(super) async fn builds_hosting(&self, run: &RunRecord) -> Result<Vec<String>> {
-        let shared = &self.shared;
         let mut builds = Vec::new();
-        if let Some(beside) = &shared.beside
-            && shared.workflows.hosts(&run.workflow_type, &run.version)
+        if let Some(beside) = &self.shared.beside
+            && self.hosts(run)
         {
             builds.push(beside.build.clone());
         }
-        let now = shared.store.clock(None).await?;
+        let store = self.store();
+        let now = store.clock(None).await?;
         let filter = WorkerFilter {
             status: Some(WorkerStatus::Active),
             heartbeat_since: now.checked_sub(ALIVE_WITHIN).ok(),
             ..WorkerFilter::default()
         };
-        for worker in shared.store.list_workers(filter).await? {
-            let hosted = worker.metadata.to_value::<Hosted>().unwrap_or_default();
-            if hosted.takes_any_workflow || hosted.workflow_types.contains(&run.workflow_type) {
+        for worker in store.list_workers(filter).await? {
+            if Self::says_it_hosts(&worker, run) {
                 builds.push(worker.version.unwrap_or_default());
             }
         }

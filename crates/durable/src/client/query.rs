@@ -37,12 +37,7 @@ impl Client {
     ) -> Result<R> {
         let input = Payload::from_value(input)
             .map_err(|error| Error::payload(format!("the input of query {name}"), error))?;
-        let reader = Reader {
-            store: &*self.shared.store,
-            runtime: &self.shared.runtime,
-            workflows: &self.shared.workflows,
-        };
-        let answer = match reader.query(run_id, name, &input).await {
+        let answer = match self.reader().query(run_id, name, &input).await {
             Err(error) if error.is_no_worker_for_type() => {
                 let question = Question {
                     run_id,
@@ -56,6 +51,15 @@ impl Client {
         answer
             .to_value()
             .map_err(|error| Error::payload(format!("the answer of query {name}"), error))
+    }
+
+    /// Reads runs by the code that this process hosts.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader {
+            store: &*self.shared.store,
+            runtime: &self.shared.runtime,
+            workflows: &self.shared.workflows,
+        }
     }
 
     /// Asks a process that hosts the workflow; `nobody` is the answer if there is none.

@@ -170,6 +170,7 @@ impl Assembly<'_> {
         let mut start = StartRun::new(run_id, workflow_type, input);
         version.unwrap_or_default().clone_into(&mut start.version);
         start.trace.clone_from(&self.place.trace);
+        start.business_id.clone_from(&options.workflow_id);
         start.execution_timeout = options.execution_timeout;
         start.run_timeout = options.run_timeout;
         NewChild {

@@ -44,7 +44,7 @@ impl Reader<'_> {
     }
 
     /// The run's program as its committed history leaves it.
-    async fn rebuilt(&self, run_id: Uuid) -> Result<ProgramState> {
+    pub(crate) async fn rebuilt(&self, run_id: Uuid) -> Result<ProgramState> {
         for _ in 0..LOOKS_MAX {
             let run = self.store.get_run(run_id).await?;
             let after = run.ok_or(Kind::NotFound(run_id))?.history_start;
