@@ -52,7 +52,9 @@ fn curl(http: &str) -> String {
         {"do": "return", "value": {"$": "sum"}},
     ]});
     let start = json!({"workflow_type": PROGRAM_TYPE, "input": program});
-    format!("  curl -s {http}/v1/durable/workflows -H 'content-type: application/json' -d '{start}'")
+    format!(
+        "  curl -s {http}/v1/durable/workflows -H 'content-type: application/json' -d '{start}'"
+    )
 }
 
 /// At the first start on this store, runs one program and shows its result.
@@ -70,9 +72,19 @@ async fn demo(client: &Client) -> Result<()> {
         ],
     });
     let input = Payload::from_value(&program).map_err(Failure::usage)?;
-    let run = client.start_named(PROGRAM_TYPE, input).workflow_id(DEMO_ID).await?;
-    let result: Value = run.result().await?.to_value().map_err(|error| Failure::new(Exit::Failure, error))?;
-    println!("demo: run {} of `{PROGRAM_TYPE}` completed: {result}", run.id());
+    let run = client
+        .start_named(PROGRAM_TYPE, input)
+        .workflow_id(DEMO_ID)
+        .await?;
+    let result: Value = run
+        .result()
+        .await?
+        .to_value()
+        .map_err(|error| Failure::new(Exit::Failure, error))?;
+    println!(
+        "demo: run {} of `{PROGRAM_TYPE}` completed: {result}",
+        run.id()
+    );
     println!("  durable workflow events {}\nCtrl-C drains", run.id());
     Ok(())
 }

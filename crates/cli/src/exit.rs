@@ -39,7 +39,11 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
     pub(crate) fn new(exit: Exit, text: impl fmt::Display) -> Self {
-        Self { exit, text: text.to_string(), hint: None }
+        Self {
+            exit,
+            text: text.to_string(),
+            hint: None,
+        }
     }
 
     pub(crate) fn usage(text: impl fmt::Display) -> Self {
@@ -50,6 +54,10 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
         self
+    }
+
+    pub(crate) const fn exit(&self) -> Exit {
+        self.exit
     }
 
     pub(crate) fn code(&self) -> ExitCode {

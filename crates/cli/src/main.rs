@@ -1,26 +1,43 @@
 //! The `durable` binary: one command for development, servers, workers and operations.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line prints"
+)]
 
 mod api;
+mod batch;
+mod breaker;
 mod config;
 mod dev;
+mod dlq;
+mod doctor;
 mod exit;
+mod health;
+mod input;
 mod logging;
 mod migrate;
 mod output;
+mod replay;
+mod schedule;
 mod server;
+mod session;
 mod settings;
 mod signals;
+mod task;
 mod token;
+mod worker;
+mod workflow;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use api::ServerFlags;
+use api::{Api, ServerFlags};
 use exit::Result;
 use output::{Format, Output};
+use session::Session;
 
 /// Durable execution: programs whose progress survives crashes, restarts and deploys.
 ///
@@ -43,6 +60,33 @@ enum Command {
     Dev(Box<dev::Options>),
     /// Run a server.
     Server(Box<server::Options>),
+    /// Runs: start, find, talk to, mend, watch.
+    #[command(subcommand)]
+    Workflow(workflow::Action),
+    /// The same to many runs at once.
+    #[command(subcommand)]
+    Batch(batch::Action),
+    /// The task queue.
+    #[command(subcommand)]
+    Task(task::Action),
+    /// Activities that failed for good.
+    #[command(subcommand)]
+    Dlq(dlq::Action),
+    /// Runs that start by the clock.
+    #[command(subcommand)]
+    Schedule(schedule::Action),
+    /// Who runs turns and activities.
+    #[command(subcommand)]
+    Worker(worker::Action),
+    /// Circuit breakers.
+    #[command(subcommand)]
+    Breaker(breaker::Action),
+    /// How the system stands.
+    Health,
+    /// Look at the server and its database, and tell what wants attention.
+    Doctor(doctor::Options),
+    /// Replay recorded histories: can this build carry them on?
+    Replay(replay::Options),
     /// The schema of a database.
     Migrate(migrate::Options),
     /// The server's settings.
@@ -72,19 +116,42 @@ async fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<()> {
     let output = Output::new(cli.output);
+    let session = || {
+        Ok::<_, exit::Failure>(Session {
+            api: Api::new(&cli.server)?,
+            output,
+        })
+    };
     match cli.command {
+        Command::Workflow(action) => workflow::run(&action, &session()?).await,
+        Command::Batch(action) => batch::run(&action, &session()?).await,
+        Command::Task(action) => task::run(&action, &session()?).await,
+        Command::Dlq(action) => dlq::run(&action, &session()?).await,
+        Command::Schedule(action) => schedule::run(&action, &session()?).await,
+        Command::Worker(action) => worker::run(&action, &session()?).await,
+        Command::Breaker(action) => breaker::run(&action, &session()?).await,
+        Command::Health => health::run(&session()?).await,
+        Command::Doctor(options) => doctor::run(&options, Api::new(&cli.server), &output).await,
+        Command::Replay(options) => replay::run(&options, &output),
         Command::Dev(options) => dev::run(*options).await,
         Command::Server(options) => server::run(*options).await,
         Command::Migrate(options) => migrate::run(&options, &output).await,
         Command::Config(action) => config::run(&action, &output),
         Command::Token(options) => token::run(&options, &output),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "durable", &mut std::io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut Cli::command(),
+                "durable",
+                &mut std::io::stdout(),
+            );
             Ok(())
         }
         Command::Version => {
             let version = env!("CARGO_PKG_VERSION");
-            output.one(&serde_json::json!({"version": version}), || format!("durable {version}"))
+            output.one(&serde_json::json!({"version": version}), || {
+                format!("durable {version}")
+            })
         }
     }
 }

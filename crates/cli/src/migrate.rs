@@ -15,7 +15,13 @@ pub(crate) struct Options {
     #[command(subcommand)]
     action: Option<Action>,
     /// The database: `sqlite:PATH` or `postgres://…`.
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true, global = true, default_value = "sqlite:durable.db")]
+    #[arg(
+        long,
+        env = "DATABASE_URL",
+        hide_env_values = true,
+        global = true,
+        default_value = "sqlite:durable.db"
+    )]
     db: DatabaseUrl,
 }
 
@@ -41,8 +47,12 @@ pub(crate) async fn run(options: &Options, output: &Output) -> Result<()> {
             let status = schema::status(db).await?;
             show(&status, output)?;
             validate(&status)?;
-            if status.iter().any(|migration| migration.state == MigrationState::Pending) {
-                return Err(Failure::new(Exit::Conflict, "migrations are pending").hint("run `durable migrate up`"));
+            if status
+                .iter()
+                .any(|migration| migration.state == MigrationState::Pending)
+            {
+                return Err(Failure::new(Exit::Conflict, "migrations are pending")
+                    .hint("run `durable migrate up`"));
             }
             Ok(())
         }
@@ -59,7 +69,11 @@ fn show(status: &[MigrationStatus], output: &Output) -> Result<()> {
     output.list(&rows, || {
         let mut table = Table::new(["VERSION", "NAME", "STATE"]);
         for migration in status {
-            table.row([migration.version.to_string().into(), migration.name.to_string().into(), Cell::status(state(migration))]);
+            table.row([
+                migration.version.to_string().into(),
+                migration.name.clone().into(),
+                Cell::status(state(migration)),
+            ]);
         }
         table
     })

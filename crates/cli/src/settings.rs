@@ -37,14 +37,18 @@ impl Args for SettingFlags {
             .value_parser(clap::value_parser!(PathBuf))
             .help("Read settings from this TOML file; without it from durable.toml in the working folder, where there is one");
         let flags = SETTINGS.iter().map(|setting| {
-            let default = setting.default.map_or_else(String::new, |text| format!(" [default: {text}]"));
+            let default = setting
+                .default
+                .map_or_else(String::new, |text| format!(" [default: {text}]"));
             let help = format!("{} [env: {}]{default}", setting.help.trim(), setting.env);
             let flag = Arg::new(setting.key)
                 .long(setting.flag())
                 .value_name(setting.placeholder)
                 .help(help);
             if setting.switch {
-                flag.num_args(0..=1).require_equals(true).default_missing_value("true")
+                flag.num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value("true")
             } else {
                 flag
             }

@@ -20,9 +20,10 @@ pub(crate) fn stop() -> CancellationToken {
 #[cfg(unix)]
 async fn next() -> i32 {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
         // Without handlers the system's own hold: a signal ends the process.
         return std::future::pending().await;
     };

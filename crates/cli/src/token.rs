@@ -17,7 +17,13 @@ pub(crate) struct Options {
     #[command(subcommand)]
     action: Action,
     /// The token file.
-    #[arg(long, env = "DURABLE_TOKENS_FILE", global = true, default_value = "tokens.toml", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "DURABLE_TOKENS_FILE",
+        global = true,
+        default_value = "tokens.toml",
+        value_name = "FILE"
+    )]
     token_file: PathBuf,
 }
 
@@ -62,10 +68,17 @@ pub(crate) fn run(options: &Options, output: &Output) -> Result<()> {
     let path = &options.token_file;
     match &options.action {
         Action::Create(create) => {
-            let mut file = if path.exists() { TokenFile::read(path)? } else { TokenFile::default() };
+            let mut file = if path.exists() {
+                TokenFile::read(path)?
+            } else {
+                TokenFile::default()
+            };
             if file.tokens.iter().any(|token| token.name == create.name) {
-                return Err(Failure::new(Exit::Conflict, format!("{} has a token {:?} already", path.display(), create.name))
-                    .hint("take another name, or revoke it first"));
+                return Err(Failure::new(
+                    Exit::Conflict,
+                    format!("{} has a token {:?} already", path.display(), create.name),
+                )
+                .hint("take another name, or revoke it first"));
             }
             let token = new_token()?;
             let record = record(create, &token)?;
@@ -75,7 +88,10 @@ pub(crate) fn run(options: &Options, output: &Output) -> Result<()> {
             let mut answer = shown;
             answer["token"] = json!(token);
             output.one(&answer, || token.clone())?;
-            note(&format!("kept as a hash in {}; this is the only time the token is shown", path.display()))
+            note(&format!(
+                "kept as a hash in {}; this is the only time the token is shown",
+                path.display()
+            ))
         }
         Action::List => {
             let tokens: Vec<Value> = TokenFile::read(path)?.tokens.iter().map(shown).collect();
@@ -86,7 +102,11 @@ pub(crate) fn run(options: &Options, output: &Output) -> Result<()> {
             let before = file.tokens.len();
             file.tokens.retain(|token| token.name != *name);
             if file.tokens.len() == before {
-                return Err(Failure::new(Exit::NotFound, format!("{} has no token {name:?}", path.display())).hint("`durable token list` shows those there are"));
+                return Err(Failure::new(
+                    Exit::NotFound,
+                    format!("{} has no token {name:?}", path.display()),
+                )
+                .hint("`durable token list` shows those there are"));
             }
             file.write(path)?;
             output.one(&json!({"revoked": name}), || format!("revoked {name}"))
@@ -99,7 +119,10 @@ fn record(create: &Create, token: &str) -> Result<TokenRecord> {
     let names = |names: &Vec<String>| (!names.is_empty()).then(|| Names::new(names.clone()));
     let expires_at = match create.expires_in {
         None => None,
-        Some(period) => Some(now.checked_add(period.0).map_err(|error| Failure::usage(format!("--expires-in: {error}")))?),
+        Some(period) => Some(
+            now.checked_add(period.0)
+                .map_err(|error| Failure::usage(format!("--expires-in: {error}")))?,
+        ),
     };
     Ok(TokenRecord {
         queues: names(&create.queues),
@@ -125,12 +148,27 @@ fn shown(record: &TokenRecord) -> Value {
 fn table(tokens: &[Value]) -> Table {
     let names = |value: &Value| match value.as_array() {
         None => "all".to_owned(),
-        Some(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+        Some(names) => names
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(", "),
     };
-    let mut table = Table::new(["NAME", "ROLE", "QUEUES", "WORKFLOW TYPES", "CREATED", "EXPIRES"]);
+    let mut table = Table::new([
+        "NAME",
+        "ROLE",
+        "QUEUES",
+        "WORKFLOW TYPES",
+        "CREATED",
+        "EXPIRES",
+    ]);
     for token in tokens {
         let text = |key: &str| token[key].as_str().unwrap_or("-").to_owned();
-        let expires = if token["expires_at"].is_null() { "never".to_owned() } else { until(&token["expires_at"]) };
+        let expires = if token["expires_at"].is_null() {
+            "never".to_owned()
+        } else {
+            until(&token["expires_at"])
+        };
         table.row([
             text("name").into(),
             text("role").into(),
@@ -146,7 +184,13 @@ fn table(tokens: &[Value]) -> Table {
 impl From<TokenFileError> for Failure {
     fn from(error: TokenFileError) -> Self {
         let missing = matches!(&error, TokenFileError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
-        let exit = if missing { Exit::NotFound } else { Exit::Failure };
-        Self::new(exit, error).hint("--token-file or DURABLE_TOKENS_FILE names the file; `durable token create` makes one")
+        let exit = if missing {
+            Exit::NotFound
+        } else {
+            Exit::Failure
+        };
+        Self::new(exit, error).hint(
+            "--token-file or DURABLE_TOKENS_FILE names the file; `durable token create` makes one",
+        )
     }
 }

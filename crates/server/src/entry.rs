@@ -30,8 +30,17 @@ pub enum EntryError {
 
 /// Who may enter. Without any token everybody may, and then only where nobody else can come.
 pub(crate) fn access(config: &Config) -> Result<Access, EntryError> {
-    let mut fixed = config.tokens.get().as_ref().map_or_else(Vec::new, |tokens| tokens.0.clone());
-    fixed.extend(config.worker_token.as_ref().map(|secret| worker_token(secret.expose())));
+    let mut fixed = config
+        .tokens
+        .get()
+        .as_ref()
+        .map_or_else(Vec::new, |tokens| tokens.0.clone());
+    fixed.extend(
+        config
+            .worker_token
+            .as_ref()
+            .map(|secret| worker_token(secret.expose())),
+    );
     let file = config.token_file.get().clone();
     if !fixed.is_empty() || file.is_some() {
         return Ok(Access::guarded(fixed, file)?);
@@ -39,7 +48,9 @@ pub(crate) fn access(config: &Config) -> Result<Access, EntryError> {
     if *config.env == Deployment::Production {
         return Err(EntryError::Production);
     }
-    let reachable = [*config.http, *config.grpc].into_iter().find(|address| !address.ip().is_loopback());
+    let reachable = [*config.http, *config.grpc]
+        .into_iter()
+        .find(|address| !address.ip().is_loopback());
     match reachable {
         Some(address) => Err(EntryError::Public { address }),
         None => Ok(Access::open()),

@@ -67,7 +67,12 @@ impl Door {
         limits: Limits,
     ) -> io::Result<Self> {
         let tcp = TcpListener::bind(address).await?;
-        Ok(Self { tcp, tls, protocol, limits })
+        Ok(Self {
+            tcp,
+            tls,
+            protocol,
+            limits,
+        })
     }
 
     /// Where it listens, as a URL. A wildcard address is given as the loopback one, which can be called.
@@ -85,7 +90,12 @@ impl Door {
     }
 
     /// Serves until `stop`; then lets requests under way finish until `cut`, which ends them.
-    pub(crate) async fn serve(self, router: Router, stop: CancellationToken, cut: CancellationToken) {
+    pub(crate) async fn serve(
+        self,
+        router: Router,
+        stop: CancellationToken,
+        cut: CancellationToken,
+    ) {
         let permits = Arc::new(Semaphore::new(self.limits.connections_max));
         let connections = TaskTracker::new();
         loop {
@@ -131,7 +141,10 @@ async fn accept(
     tcp: &TcpListener,
     permits: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
+    let permit = Arc::clone(permits)
+        .acquire_owned()
+        .await
+        .map_err(io::Error::other)?;
     let (stream, _) = tcp.accept().await?;
     stream.set_nodelay(true)?;
     Ok((stream, permit))

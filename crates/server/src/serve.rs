@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use durable_program::{BuiltIns, HostAllowList};
+use durable_program::BuiltIns;
 use everruns_durable::Engine;
 use everruns_durable::engine::{EngineBuilder, Settings};
 use everruns_durable::persistence::{OpenOptions, Shards};
@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::app::{App, AppSettings};
-use crate::config::{Config, Mode};
+use crate::config::Config;
 use crate::entry::{self, EntryError};
 use crate::listen::{Door, Limits, Protocol};
 use crate::ready::{Endpoints, ReadyFile};
@@ -39,7 +39,9 @@ pub enum ServeError {
     #[error(transparent)]
     Engine(#[from] everruns_durable::Error),
     /// An address that cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is another server running? `--http` and `--grpc` take other addresses, port 0 a free one")]
+    #[error(
+        "cannot listen on {address}: {source}; is another server running? `--http` and `--grpc` take other addresses, port 0 a free one"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -78,8 +80,16 @@ impl Server {
     pub async fn start(config: &Config) -> Result<Self, ServeError> {
         // What is cheap to refuse is refused before the store is touched.
         let access = entry::access(config)?;
-        let http_tls = tls(&config.http_tls_cert, &config.http_tls_key, &config.http_tls_ca)?;
-        let grpc_tls = tls(&config.grpc_tls_cert, &config.grpc_tls_key, &config.grpc_tls_ca)?;
+        let http_tls = tls(
+            &config.http_tls_cert,
+            &config.http_tls_key,
+            &config.http_tls_ca,
+        )?;
+        let grpc_tls = tls(
+            &config.grpc_tls_cert,
+            &config.grpc_tls_key,
+            &config.grpc_tls_ca,
+        )?;
         if let Some(path) = config.ready_file.get() {
             ReadyFile::clear(path).map_err(|source| unwritable(path, source))?;
         }
@@ -89,7 +99,9 @@ impl Server {
         };
         let bind = async |address: SocketAddr, tls: Option<TlsAcceptor>, protocol| {
             let refused = |source| ServeError::Listen { address, source };
-            let door = Door::bind(address, tls, protocol, limits).await.map_err(refused)?;
+            let door = Door::bind(address, tls, protocol, limits)
+                .await
+                .map_err(refused)?;
             let url = door.url().map_err(refused)?;
             Ok::<_, ServeError>((door, url))
         };
@@ -98,10 +110,18 @@ impl Server {
 
         let engine = engine(config).start().await?;
         let app = App::new(engine.client(), access, AppSettings::default());
-        let (doors, close, cut) = (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let (doors, close, cut) = (
+            TaskTracker::new(),
+            CancellationToken::new(),
+            CancellationToken::new(),
+        );
         doors.spawn(http_door.serve(http::router(app.clone()), close.clone(), cut.clone()));
         doors.spawn(grpc_door.serve(grpc::routes(app.clone()), close.clone(), cut.clone()));
-        let endpoints = Endpoints { http: http_url, grpc: grpc_url, pid: std::process::id() };
+        let endpoints = Endpoints {
+            http: http_url,
+            grpc: grpc_url,
+            pid: std::process::id(),
+        };
         let ready = match config.ready_file.get() {
             None => None,
             Some(path) => {
@@ -109,7 +129,12 @@ impl Server {
                 Some(written.map_err(|source| unwritable(path, source))?)
             }
         };
-        info!(http = endpoints.http, grpc = endpoints.grpc, worker_id = engine.worker_id(), "serving");
+        info!(
+            http = endpoints.http,
+            grpc = endpoints.grpc,
+            worker_id = engine.worker_id(),
+            "serving"
+        );
         Ok(Self {
             engine,
             app,
@@ -144,7 +169,14 @@ impl Server {
         stop.cancelled().await;
         info!(grace = ?self.grace, "draining");
         self.app.draining().cancel();
-        let Self { engine, doors, close, cut, grace, .. } = self;
+        let Self {
+            engine,
+            doors,
+            close,
+            cut,
+            grace,
+            ..
+        } = self;
         // The doors stay open while the engine drains: whoever asks is told that this server is not ready.
         let drain = async {
             let farewell = engine.shutdown().await;
@@ -158,7 +190,9 @@ impl Server {
         match drained {
             Ok(farewell) => Ok(farewell?),
             Err(_) => {
-                warn!("the grace time is over; what was under way is found by others when its leases run out");
+                warn!(
+                    "the grace time is over; what was under way is found by others when its leases run out"
+                );
                 Ok(())
             }
         }
@@ -186,10 +220,7 @@ fn engine(config: &Config) -> EngineBuilder {
     if !*config.embedded_worker {
         return builder;
     }
-    let mut http_hosts = HostAllowList::new(config.http_activity_hosts.0.iter().cloned());
-    if config.mode == Mode::Dev {
-        http_hosts = http_hosts.with_loopback();
-    }
+    let http_hosts = config.http_activity_hosts.get().clone();
     durable_program::register(builder, BuiltIns { http_hosts })
 }
 
@@ -214,5 +245,8 @@ fn tls(
 }
 
 fn unwritable(path: &Path, source: std::io::Error) -> ServeError {
-    ServeError::Ready { path: path.to_owned(), source }
+    ServeError::Ready {
+        path: path.to_owned(),
+        source,
+    }
 }

@@ -34,7 +34,11 @@ pub enum TlsError {
 }
 
 /// Reads a certificate chain and its key; with an authority, clients must have a certificate of its making.
-pub(crate) fn acceptor(cert: &Path, key: &Path, client_ca: Option<&Path>) -> Result<TlsAcceptor, TlsError> {
+pub(crate) fn acceptor(
+    cert: &Path,
+    key: &Path,
+    client_ca: Option<&Path>,
+) -> Result<TlsAcceptor, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let unusable = |error: &dyn std::error::Error| TlsError::Unusable(error.to_string());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -74,7 +78,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found = CertificateDer::pem_file_iter(path).map_err(wrong)?;
     let found = found.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     if found.is_empty() {
-        return Err(TlsError::Empty { path: path.to_owned() });
+        return Err(TlsError::Empty {
+            path: path.to_owned(),
+        });
     }
     Ok(found)
 }

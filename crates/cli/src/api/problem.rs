@@ -21,18 +21,30 @@ struct Problem {
 pub(super) async fn read(response: Response) -> Failure {
     let (status, url) = (response.status(), response.url().clone());
     let retry_after = response.headers().get("retry-after");
-    let retry_after = retry_after.and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let retry_after = retry_after
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
     let text = response.text().await.unwrap_or_default();
     // Whatever stands between us and the server answers in its own words.
     let problem: Problem = serde_json::from_str(&text).unwrap_or_default();
-    let sentence = [&problem.detail, &problem.title].into_iter().find(|text| !text.is_empty());
-    let sentence = sentence.cloned().unwrap_or_else(|| format!("{url} answered {status}"));
-    let code = if problem.code.is_empty() { String::new() } else { format!(" ({})", problem.code) };
+    let sentence = [&problem.detail, &problem.title]
+        .into_iter()
+        .find(|text| !text.is_empty());
+    let sentence = sentence
+        .cloned()
+        .unwrap_or_else(|| format!("{url} answered {status}"));
+    let code = if problem.code.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", problem.code)
+    };
     let failure = Failure::new(exit(status), sentence + &code);
     let again = retry_after.map(|seconds| format!("try again in {seconds} s"));
     match problem.hint.or(again) {
         Some(hint) => failure.hint(hint),
-        None if status == StatusCode::UNAUTHORIZED => failure.hint("set DURABLE_TOKEN, or DURABLE_TOKEN_FILE to a file that holds it"),
+        None if status == StatusCode::UNAUTHORIZED => {
+            failure.hint("set DURABLE_TOKEN, or DURABLE_TOKEN_FILE to a file that holds it")
+        }
         None => failure,
     }
 }

@@ -45,16 +45,25 @@ impl Output {
     }
 
     /// Items: a table, an array, or a line for each.
-    pub(crate) fn list<T: Serialize>(&self, items: &[T], table: impl FnOnce() -> Table) -> Result<()> {
+    pub(crate) fn list<T: Serialize>(
+        &self,
+        items: &[T],
+        table: impl FnOnce() -> Table,
+    ) -> Result<()> {
         match self.format {
             Format::Table => print(&table().render(self.colour)),
-            Format::Json => print(&pretty(&items)?),
+            Format::Json => print(&document(&items)?),
             Format::Jsonl => items.iter().try_for_each(|item| print(&line(item)?)),
         }
     }
 
     /// A page of the server's, whose items are under `key`: as JSON the whole answer, cursor included.
-    pub(crate) fn page(&self, answer: &Value, key: &str, table: impl FnOnce(&[Value]) -> Table) -> Result<()> {
+    pub(crate) fn page(
+        &self,
+        answer: &Value,
+        key: &str,
+        table: impl FnOnce(&[Value]) -> Table,
+    ) -> Result<()> {
         let items = answer[key].as_array().map_or(&[][..], Vec::as_slice);
         match self.format {
             Format::Table => {
@@ -64,22 +73,35 @@ impl Output {
                     None => Ok(()),
                 }
             }
-            Format::Json => print(&pretty(answer)?),
+            Format::Json => print(&document(answer)?),
             Format::Jsonl => items.iter().try_for_each(|item| print(&line(item)?)),
         }
+    }
+
+    /// One thing that people read as a table.
+    pub(crate) fn table_of<T: Serialize>(
+        &self,
+        item: &T,
+        table: impl FnOnce() -> Table,
+    ) -> Result<()> {
+        self.one(item, || table().render(self.colour))
     }
 
     /// One thing: as text for people, as JSON for programs.
     pub(crate) fn one<T: Serialize>(&self, item: &T, text: impl FnOnce() -> String) -> Result<()> {
         match self.format {
             Format::Table => print(&text()),
-            Format::Json => print(&pretty(item)?),
+            Format::Json => print(&document(item)?),
             Format::Jsonl => print(&line(item)?),
         }
     }
 
     /// One thing as two columns: names and values.
-    pub(crate) fn fields<T: Serialize>(&self, item: &T, fields: impl FnOnce() -> Vec<(&'static str, Cell)>) -> Result<()> {
+    pub(crate) fn fields<T: Serialize>(
+        &self,
+        item: &T,
+        fields: impl FnOnce() -> Vec<(String, Cell)>,
+    ) -> Result<()> {
         let colour = self.colour;
         self.one(item, || {
             let mut table = Table::without_header();
@@ -91,7 +113,11 @@ impl Output {
     }
 
     /// A line of a stream: text for people, one JSON object for programs, whichever form was asked for.
-    pub(crate) fn event<T: Serialize>(&self, item: &T, cells: impl FnOnce() -> Vec<Cell>) -> Result<()> {
+    pub(crate) fn event<T: Serialize>(
+        &self,
+        item: &T,
+        cells: impl FnOnce() -> Vec<Cell>,
+    ) -> Result<()> {
         match self.format {
             Format::Table => {
                 let cells = cells();
@@ -105,7 +131,11 @@ impl Output {
 
 /// Prints to standard output. Whoever closed the other end (`| head`) has seen enough.
 pub(crate) fn print(text: &str) -> Result<()> {
-    written(writeln!(std::io::stdout().lock(), "{}", text.trim_end_matches('\n')))
+    written(writeln!(
+        std::io::stdout().lock(),
+        "{}",
+        text.trim_end_matches('\n')
+    ))
 }
 
 /// Tells a person something that is not data.
@@ -120,7 +150,7 @@ fn written(result: std::io::Result<()>) -> Result<()> {
     }
 }
 
-fn pretty<T: Serialize>(item: &T) -> Result<String> {
+fn document<T: Serialize>(item: &T) -> Result<String> {
     serde_json::to_string_pretty(item).map_err(|error| Failure::new(Exit::Failure, error))
 }
 
@@ -146,4 +176,24 @@ pub(crate) fn brief(value: &Value) -> String {
     }
     let cut: String = text.chars().take(CHARS_MAX - 1).collect();
     cut + "…"
+}
+
+/// A value for a person who asked for just that: text without its quotes, anything else as indented JSON.
+pub(crate) fn pretty(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
+    }
+}
+
+/// A stored failure in one line.
+pub(crate) fn failure(error: &Value) -> String {
+    let message = error["message"]
+        .as_str()
+        .map_or_else(|| plain(error), str::to_owned);
+    match error["type"].as_str() {
+        Some(kind) if !message.is_empty() => format!("{kind}: {message}"),
+        Some(kind) => kind.to_owned(),
+        None => message,
+    }
 }

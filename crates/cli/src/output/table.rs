@@ -34,8 +34,12 @@ impl Cell {
         let text = status.into();
         let colour = match text.as_str() {
             "completed" | "healthy" | "active" | "closed" | "ok" | "applied" => Colour::Good,
-            "failed" | "terminated" | "dead" | "unhealthy" | "stale" | "open" | "blocked" => Colour::Bad,
-            "running" | "claimed" | "draining" | "degraded" | "half_open" | "warn" => Colour::Notable,
+            "failed" | "terminated" | "dead" | "unhealthy" | "stale" | "open" | "blocked" => {
+                Colour::Bad
+            }
+            "running" | "claimed" | "draining" | "degraded" | "half_open" | "warn" => {
+                Colour::Notable
+            }
             _ => Colour::Dim,
         };
         Self::from(text).colour(colour)
@@ -64,7 +68,13 @@ impl<T: Into<String>> From<T> for Cell {
         let text: String = text.into();
         let text = if text.chars().any(char::is_control) {
             text.chars()
-                .flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] })
+                .flat_map(|c| {
+                    if c.is_control() {
+                        c.escape_default().collect::<Vec<_>>()
+                    } else {
+                        vec![c]
+                    }
+                })
                 .collect()
         } else {
             text
@@ -83,7 +93,9 @@ impl Table {
     /// A table with a header.
     pub(crate) fn new<const N: usize>(header: [&str; N]) -> Self {
         let header = header.map(|name| Cell::from(name).colour(Colour::Dim));
-        Self { rows: vec![header.into()] }
+        Self {
+            rows: vec![header.into()],
+        }
     }
 
     pub(crate) fn without_header() -> Self {
@@ -106,7 +118,11 @@ impl Table {
         let line = |row: &Vec<Cell>| {
             let last = row.len().saturating_sub(1);
             let cells = row.iter().enumerate().map(|(at, cell)| {
-                let gap = if at == last { 0 } else { widths[at] - cell.text.width() };
+                let gap = if at == last {
+                    0
+                } else {
+                    widths[at] - cell.text.width()
+                };
                 format!("{}{}", cell.show(coloured), " ".repeat(gap))
             });
             cells.collect::<Vec<_>>().join("  ")
@@ -124,7 +140,10 @@ mod tests {
         let mut table = Table::new(["NAME", "STATUS"]);
         table.row(["日本".into(), Cell::status("failed")]);
         table.row(["abcdef".into(), Cell::status("completed")]);
-        assert_eq!(table.render(false), "NAME    STATUS\n日本    failed\nabcdef  completed");
+        assert_eq!(
+            table.render(false),
+            "NAME    STATUS\n日本    failed\nabcdef  completed"
+        );
         assert!(table.render(true).contains("\u{1b}[31mfailed\u{1b}[0m"));
     }
 

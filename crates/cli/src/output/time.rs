@@ -21,7 +21,11 @@ fn relative(instant: &serde_json::Value, now: Timestamp) -> String {
     };
     let millis = now.as_millisecond() - at.as_millisecond();
     let length = length(millis.unsigned_abs());
-    if millis >= 0 { format!("{length} ago") } else { format!("in {length}") }
+    if millis >= 0 {
+        format!("{length} ago")
+    } else {
+        format!("in {length}")
+    }
 }
 
 fn length(millis: u64) -> String {

@@ -50,7 +50,10 @@ impl File {
             let text = match value {
                 toml::Value::String(text) => text,
                 toml::Value::Array(items) => {
-                    let items = items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+                    let items = items.iter().map(|item| {
+                        item.as_str()
+                            .map_or_else(|| item.to_string(), str::to_owned)
+                    });
                     items.collect::<Vec<_>>().join(",")
                 }
                 other => other.to_string(),

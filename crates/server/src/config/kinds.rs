@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use durable_program::HostAllowList;
 use everruns_durable::persistence::StoreUrl;
 
 use super::Period;
@@ -152,7 +153,10 @@ impl fmt::Display for DatabaseUrl {
             // The last @ of the authority: a password may hold one.
             let (userinfo, host) = rest[..end].rsplit_once('@')?;
             let (user, _) = userinfo.split_once(':')?;
-            Some(format!("{scheme}://{user}:***@{host}{}", without_passwords(&rest[end..])))
+            Some(format!(
+                "{scheme}://{user}:***@{host}{}",
+                without_passwords(&rest[end..])
+            ))
         });
         f.write_str(&masked.unwrap_or_else(|| without_passwords(&self.0)))
     }
@@ -163,10 +167,12 @@ fn without_passwords(text: &str) -> String {
     let Some((path, parameters)) = text.split_once('?') else {
         return text.to_owned();
     };
-    let shown = parameters.split('&').map(|pair| match pair.split_once('=') {
-        Some(("password", _)) => "password=***",
-        _ => pair,
-    });
+    let shown = parameters
+        .split('&')
+        .map(|pair| match pair.split_once('=') {
+            Some(("password", _)) => "password=***",
+            _ => pair,
+        });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
 }
 
@@ -229,7 +235,10 @@ impl Kind for Tokens {
         auth::parse_tokens(text).map(Self)
     }
     fn show(&self) -> Option<String> {
-        let shown = self.0.iter().map(|token| format!("{}:{}:***", token.name, token.role));
+        let shown = self
+            .0
+            .iter()
+            .map(|token| format!("{}:{}:***", token.name, token.role));
         Some(shown.collect::<Vec<_>>().join(","))
     }
 }
@@ -290,19 +299,14 @@ impl Kind for LogFormat {
     }
 }
 
-/// Names of hosts, separated by commas.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Hosts(pub Vec<String>);
-
-impl Kind for Hosts {
+impl Kind for HostAllowList {
     const PLACEHOLDER: &'static str = "HOST,…";
 
     fn read(text: &str) -> Result<Self, String> {
-        let hosts = text.split(',').map(|host| host.trim().to_owned());
-        Ok(Self(hosts.filter(|host| !host.is_empty()).collect()))
+        text.parse().map_err(|error: durable_program::BadHost| error.to_string())
     }
     fn show(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| self.0.join(","))
+        (!self.is_empty()).then(|| self.to_string())
     }
     fn absent() -> Option<Self> {
         Some(Self::default())
@@ -316,8 +320,14 @@ mod tests {
     #[test]
     fn a_database_url_is_shown_without_its_password() {
         for (url, shown) in [
-            ("postgres://u:se@cret@h:5432/d?x=1", "postgres://u:***@h:5432/d?x=1"),
-            ("postgres://u@h/d?password=secret&x=1", "postgres://u@h/d?password=***&x=1"),
+            (
+                "postgres://u:se@cret@h:5432/d?x=1",
+                "postgres://u:***@h:5432/d?x=1",
+            ),
+            (
+                "postgres://u@h/d?password=secret&x=1",
+                "postgres://u@h/d?password=***&x=1",
+            ),
             ("postgres://h/d", "postgres://h/d"),
             ("sqlite:a.db", "sqlite:a.db"),
         ] {

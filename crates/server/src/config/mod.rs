@@ -11,7 +11,7 @@ mod resolve;
 mod settings;
 
 pub use error::ConfigError;
-pub use kinds::{DatabaseUrl, Deployment, Hosts, LogFormat, Secret, Tokens};
+pub use kinds::{DatabaseUrl, Deployment, LogFormat, Secret, Tokens};
 pub use period::Period;
 pub use resolve::{Sources, reference};
 pub use settings::{Config, SETTINGS};

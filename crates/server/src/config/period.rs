@@ -29,7 +29,9 @@ impl FromStr for Period {
         millis
             .map(|millis| Self(Duration::from_millis(millis)))
             .ok_or_else(|| {
-                format!("{text:?} is no length of time; write for instance 500ms, 30s, 5m, 2h or 30d")
+                format!(
+                    "{text:?} is no length of time; write for instance 500ms, 30s, 5m, 2h or 30d"
+                )
             })
     }
 }
@@ -50,12 +52,20 @@ mod tests {
 
     #[test]
     fn periods_are_read_and_shown_as_people_write_them() {
-        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("30d", 2_592_000_000), ("0s", 0)] {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("30d", 2_592_000_000),
+            ("0s", 0),
+        ] {
             let period: Period = text.parse().expect(text);
             assert_eq!(period.0.as_millis(), millis);
             assert_eq!(period.to_string(), text);
         }
-        assert_eq!("90 s".parse::<Period>().expect("a space").to_string(), "90s");
+        assert_eq!(
+            "90 s".parse::<Period>().expect("a space").to_string(),
+            "90s"
+        );
         for bad in ["", "30", "s", "-1s", "1.5h", "99999999999999999999d", "1w"] {
             assert!(bad.parse::<Period>().is_err(), "{bad}");
         }

@@ -41,9 +41,16 @@ impl Sources<'_> {
         Ok(config)
     }
 
-    fn find(&self, setting: &Setting, file: &File) -> Result<Option<(String, Origin)>, ConfigError> {
+    fn find(
+        &self,
+        setting: &Setting,
+        file: &File,
+    ) -> Result<Option<(String, Origin)>, ConfigError> {
         if let Some(text) = self.flags.get(setting.key) {
-            return Ok(Some((text.clone(), Origin::Flag(format!("--{}", setting.flag())))));
+            return Ok(Some((
+                text.clone(),
+                Origin::Flag(format!("--{}", setting.flag())),
+            )));
         }
         let flag_only = self.mode == Mode::Dev && DEV_BY_FLAG_ONLY.contains(&setting.key);
         if !flag_only {
@@ -94,14 +101,21 @@ pub(super) struct Found(BTreeMap<&'static str, (String, Origin)>);
 
 impl Found {
     pub(super) fn read<T: Kind>(&self, key: &'static str) -> Result<Value<T>, ConfigError> {
-        let origin = self.0.get(key).map_or(Origin::Default, |(_, origin)| origin.clone());
+        let origin = self
+            .0
+            .get(key)
+            .map_or(Origin::Default, |(_, origin)| origin.clone());
         let value = match self.0.get(key) {
             Some((text, _)) => T::read(text),
             None => T::absent().ok_or_else(|| "it must be set".to_owned()),
         };
         match value {
             Ok(value) => Ok(Value { value, origin }),
-            Err(problem) => Err(ConfigError::Value { key, origin, problem }),
+            Err(problem) => Err(ConfigError::Value {
+                key,
+                origin,
+                problem,
+            }),
         }
     }
 }
@@ -109,8 +123,18 @@ impl Found {
 impl Config {
     fn check(&self) -> Result<(), ConfigError> {
         for (door, cert, key, ca) in [
-            ("grpc", &self.grpc_tls_cert, &self.grpc_tls_key, &self.grpc_tls_ca),
-            ("http", &self.http_tls_cert, &self.http_tls_key, &self.http_tls_ca),
+            (
+                "grpc",
+                &self.grpc_tls_cert,
+                &self.grpc_tls_key,
+                &self.grpc_tls_ca,
+            ),
+            (
+                "http",
+                &self.http_tls_cert,
+                &self.http_tls_key,
+                &self.http_tls_ca,
+            ),
         ] {
             if cert.is_some() != key.is_some() || (ca.is_some() && cert.is_none()) {
                 return Err(ConfigError::Together(format!(
@@ -127,13 +151,22 @@ impl Config {
 pub fn reference() -> String {
     let mut page = String::new();
     for setting in SETTINGS {
-        let secret = if setting.by_file { format!(", `{}_FILE`", setting.env) } else { String::new() };
+        let secret = if setting.by_file {
+            format!(", `{}_FILE`", setting.env)
+        } else {
+            String::new()
+        };
         let default = match (setting.default, setting.dev) {
             (None, None) => "not set".to_owned(),
             (Some(default), None) => format!("`{default}`"),
-            (default, Some(dev)) => format!("`{}`; in `durable dev` `{dev}`", default.unwrap_or("")),
+            (Some(default), Some(dev)) => format!("`{default}`; in `durable dev` `{dev}`"),
+            (None, Some(dev)) => format!("not set; in `durable dev` `{dev}`"),
         };
-        let help = setting.help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let help = setting
+            .help
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         // Writing to a string cannot fail.
         let _ = writeln!(
             page,
@@ -160,7 +193,12 @@ mod tests {
     }
 
     fn server() -> Given {
-        Given { mode: Mode::Server, flags: vec![], env: vec![], file: None }
+        Given {
+            mode: Mode::Server,
+            flags: vec![],
+            env: vec![],
+            file: None,
+        }
     }
 
     fn resolve(given: &Given) -> Result<Config, ConfigError> {
@@ -169,7 +207,11 @@ mod tests {
         std::fs::write(&path, given.file.unwrap_or("")).expect("written");
         let sources = Sources {
             mode: given.mode,
-            flags: given.flags.iter().map(|(key, text)| (*key, (*text).to_owned())).collect(),
+            flags: given
+                .flags
+                .iter()
+                .map(|(key, text)| (*key, (*text).to_owned()))
+                .collect(),
             env: &|name| {
                 let found = given.env.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| value.clone())
@@ -193,7 +235,10 @@ mod tests {
         assert_eq!(address, port(1));
         assert!(origin.ends_with("conf.toml"), "{origin}");
         given.env = vec![("DURABLE_HTTP", "127.0.0.1:2".to_owned())];
-        assert_eq!(http(&given), (port(2), "environment DURABLE_HTTP".to_owned()));
+        assert_eq!(
+            http(&given),
+            (port(2), "environment DURABLE_HTTP".to_owned())
+        );
         given.flags = vec![("http", "127.0.0.1:3")];
         assert_eq!(http(&given), (port(3), "flag --http".to_owned()));
     }
@@ -206,7 +251,13 @@ mod tests {
             file: Some("db = \"postgres://real/two\""),
             ..server()
         };
-        let db = |given: &Given| resolve(given).expect("a configuration").db.expose().to_owned();
+        let db = |given: &Given| {
+            resolve(given)
+                .expect("a configuration")
+                .db
+                .expose()
+                .to_owned()
+        };
         assert_eq!(db(&given), "sqlite:durable.db");
         given.flags = vec![("db", "memory:")];
         assert_eq!(db(&given), "memory:");
@@ -228,7 +279,9 @@ mod tests {
         assert_eq!(secret.expose(), "s3cret");
         assert!(!format!("{config:?}").contains("s3cret"));
         assert!(!format!("{:?}", config.rows()).contains("s3cret"));
-        given.env.push(("WORKER_GRPC_AUTH_TOKEN", "other".to_owned()));
+        given
+            .env
+            .push(("WORKER_GRPC_AUTH_TOKEN", "other".to_owned()));
         let error = resolve(&given).expect_err("two of them");
         assert!(error.to_string().contains("both set"), "{error}");
     }
@@ -238,7 +291,10 @@ mod tests {
         let mut given = server();
         given.env = vec![("DURABLE_HTTP", "everywhere".to_owned())];
         let error = resolve(&given).expect_err("no address").to_string();
-        assert!(error.contains("environment DURABLE_HTTP") && error.contains("IP:PORT"), "{error}");
+        assert!(
+            error.contains("environment DURABLE_HTTP") && error.contains("IP:PORT"),
+            "{error}"
+        );
         given.env.clear();
         given.file = Some("htp = 1");
         let error = resolve(&given).expect_err("no setting").to_string();
@@ -256,6 +312,9 @@ mod tests {
         let mut given = server();
         given.env = vec![("DATABASE_URL", "mysql://u:s3cret@h/d".to_owned())];
         let error = resolve(&given).expect_err("no store").to_string();
-        assert!(!error.contains("s3cret") && error.contains("postgres://"), "{error}");
+        assert!(
+            !error.contains("s3cret") && error.contains("postgres://"),
+            "{error}"
+        );
     }
 }

@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use durable_program::HostAllowList;
+
 use super::kinds::Kind;
 use super::resolve::Found;
 use super::{
-    ConfigError, DatabaseUrl, Deployment, Hosts, LogFormat, Mode, Period, Row, Secret, Setting, Tokens, Value,
+    ConfigError, DatabaseUrl, Deployment, LogFormat, Mode, Period, Row, Secret, Setting,
+    Tokens, Value,
 };
 
 /// Declares the settings: the struct that holds them and the list that describes them.
@@ -91,8 +94,8 @@ settings! {
     http_tls_ca: Option<PathBuf> { env: "DURABLE_HTTP_TLS_CA_CERT" }
     /// Run `durable.program` and the built-in activities in this process too.
     embedded_worker: bool { env: "DURABLE_EMBEDDED_WORKER", default: "false", dev: "true" }
-    /// Hosts that the activity `http` may call, in `durable dev` beside the loopback interface.
-    http_activity_hosts: Hosts { env: "DURABLE_HTTP_ACTIVITY_HOSTS" }
+    /// Hosts that the activity `http` may call: names, addresses, `*.example.com`, `loopback`, each with a port if only that is meant.
+    http_activity_hosts: HostAllowList { env: "DURABLE_HTTP_ACTIVITY_HOSTS", dev: "loopback" }
     /// How long a stop may take: running activities get most of it to finish, the rest is for giving leases back.
     grace: Period { env: "DURABLE_GRACE", default: "30s" }
     /// How long finished runs are kept; empty keeps them for ever.

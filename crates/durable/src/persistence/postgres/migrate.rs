@@ -149,7 +149,10 @@ pub(super) fn check_complete(status: &[MigrationStatus]) -> StoreResult<()> {
 }
 
 /// A connection of the runner's own, past a pooler where a way is given.
-async fn connect(url: &str, options: &PostgresOptions) -> StoreResult<(Client, PostgresOptions)> {
+pub(super) async fn connect(
+    url: &str,
+    options: &PostgresOptions,
+) -> StoreResult<(Client, PostgresOptions)> {
     let target = Target::parse(url, options.clone())?;
     let config = match &target.options.direct_url {
         Some(direct) => Target::parse(direct, target.options.clone())?.config,
