@@ -259,6 +259,26 @@ fn request_to_stop_reaches_everything_that_is_waited_for_and_cleaning_up_works()
 }
 
 #[test]
+fn what_is_shielded_goes_on_when_the_run_is_asked_to_stop() {
+    let mut run = Live::new(|ctx| async move {
+        let inner = ctx.clone();
+        let release = ctx.shield(async move { call(&inner, "release").await });
+        let (released, other) = futures_join(release, call(&ctx, "other")).await;
+        assert!(other.is_err_and(|error| error.is_cancelled()));
+        released?;
+        Err(WorkflowError::cancelled("as asked"))
+    });
+    let both = [activity(1, "other"), activity(2, "release")];
+    assert_eq!(run.take(started()), both);
+    assert_eq!(run.take(signal("cancel", "enough")), [given_up(1)]);
+    let end = A::CancelWorkflow {
+        reason: "enough".into(),
+    };
+    assert_eq!(run.take(answered(2, "x")), [end]);
+    run.every_prefix_replays();
+}
+
+#[test]
 fn awaiting_something_foreign_is_an_error_that_names_the_mend() {
     let mut run = Live::new(|_ctx| async move {
         std::future::pending::<()>().await;
