@@ -47,14 +47,9 @@ pub(crate) async fn run(options: Options) -> Result<()> {
 }
 
 fn curl(http: &str) -> String {
-    let program = json!({"steps": [
-        {"do": "activity", "type": "add", "input": {"a": 1, "b": 2}, "save": "sum"},
-        {"do": "return", "value": {"$": "sum"}},
-    ]});
-    let start = json!({"workflow_type": PROGRAM_TYPE, "input": program});
-    format!(
-        "  curl -s {http}/v1/durable/workflows -H 'content-type: application/json' -d '{start}'"
-    )
+    let steps = r#"[{"do":"activity","type":"add","input":{"a":1,"b":2},"save":"sum"},{"do":"return","value":{"$":"sum"}}]"#;
+    let body = format!(r#"{{"workflow_type":"{PROGRAM_TYPE}","input":{{"steps":{steps}}}}}"#);
+    format!("  curl -s {http}/v1/durable/workflows -H 'content-type: application/json' -d '{body}'")
 }
 
 /// At the first start on this store, runs one program and shows its result.

@@ -19,6 +19,7 @@ mod input;
 mod logging;
 mod migrate;
 mod output;
+mod reference;
 mod replay;
 mod schedule;
 mod server;
@@ -101,6 +102,12 @@ enum Command {
     },
     /// Print the version.
     Version,
+    /// Print a reference page.
+    #[command(hide = true)]
+    Reference {
+        /// Which one.
+        page: reference::Page,
+    },
 }
 
 #[tokio::main]
@@ -147,6 +154,7 @@ async fn run(cli: Cli) -> Result<()> {
             );
             Ok(())
         }
+        Command::Reference { page } => reference::run(page, Cli::command()),
         Command::Version => {
             let version = env!("CARGO_PKG_VERSION");
             output.one(&serde_json::json!({"version": version}), || {

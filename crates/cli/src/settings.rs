@@ -8,6 +8,9 @@ use durable_server::config::{Config, Mode, SETTINGS, Sources};
 
 use crate::exit::Result;
 
+/// Heading of the flags in help texts.
+pub(crate) const HEADING: &str = "Settings";
+
 /// Flags for every setting, and `--config`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SettingFlags {
@@ -53,7 +56,7 @@ impl Args for SettingFlags {
                 flag
             }
         });
-        command.next_help_heading("Settings").arg(file).args(flags)
+        command.next_help_heading(HEADING).arg(file).args(flags)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -4,19 +4,13 @@ pub mod app;
 pub mod auth;
 pub mod config;
 mod entry;
+pub mod http;
 mod listen;
 mod ready;
 pub mod serve;
 mod tls;
 
 pub use app::{App, AppSettings};
-
-/// A place for the HTTP door until its branch is merged.
-mod http {
-    pub(crate) fn router(_app: crate::App) -> axum::Router {
-        axum::Router::new().route("/healthz", axum::routing::get(|| async { "ok" }))
-    }
-}
 
 /// A place for the gRPC door until its branch is merged.
 mod grpc {

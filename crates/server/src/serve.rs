@@ -22,9 +22,6 @@ use crate::ready::{Endpoints, ReadyFile};
 use crate::tls::{self, TlsError};
 use crate::{grpc, http};
 
-/// How often counts are sampled for the dashboards.
-const SAMPLE_EVERY: Duration = Duration::from_secs(10);
-
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -228,7 +225,6 @@ fn configure(settings: &mut Settings, config: &Config) {
     // Two thirds for what runs; the farewell after it takes at most as long again and at most ten seconds.
     settings.shutdown_grace = config.grace.0 * 2 / 3;
     settings.chores.retention = config.retention.map(|period| period.0);
-    settings.chores.sample_interval = Some(SAMPLE_EVERY);
     settings.admission = Some(AdmissionSettings::default());
 }
 

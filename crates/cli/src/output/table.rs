@@ -29,6 +29,13 @@ impl Cell {
         self
     }
 
+    /// The same, filled up to a width.
+    pub(crate) fn wide(mut self, width: usize) -> Self {
+        let gap = width.saturating_sub(self.text.width());
+        self.text.push_str(&" ".repeat(gap));
+        self
+    }
+
     /// A status, in the colour it has everywhere.
     pub(crate) fn status(status: impl Into<String>) -> Self {
         let text = status.into();

@@ -33,16 +33,20 @@ pub(crate) struct Export {
     file: Option<PathBuf>,
 }
 
+/// What a person looks for first.
+const FIRST: [&str; 8] = ["id", "workflow_id", "workflow_type", "status", "result", "error", "blocked", "input"];
+
 /// Shows a run.
 pub(crate) async fn get(named: &Named, session: &Session) -> Result<()> {
     let id = session.run(&named.run).await?;
     let run = session.api.get(&["workflows", &id], &[]).await?;
     session.output.fields(&run, || {
-        let object = run.as_object().into_iter().flatten();
-        let shown = object.filter(|(_, value)| !value.is_null());
-        shown
-            .map(|(name, value)| (name.clone(), field(name, value)))
-            .collect()
+        let object = run.as_object();
+        let rest = object.into_iter().flatten().map(|(name, _)| name.as_str());
+        let rest = rest.filter(|name| !FIRST.contains(name));
+        let names = FIRST.into_iter().chain(rest);
+        let shown = names.filter(|name| !matches!(&run[*name], Value::Null));
+        shown.map(|name| (name.to_owned(), field(name, &run[name]))).collect()
     })
 }
 
@@ -73,7 +77,13 @@ pub(crate) async fn events(options: &Events, session: &Session) -> Result<()> {
     })
 }
 
-/// An event as a line: its number, when, its name, and the rest.
+/// The same for a line of its own, which no table aligns: the columns have the widths that most need.
+pub(super) fn line(event: &Value) -> Vec<Cell> {
+    let [sequence, when, name, details] = row(event);
+    vec![sequence.wide(4), when.wide(10), name.wide(20), details]
+}
+
+/// An event as a row: its number, when, its name, and the rest.
 pub(super) fn row(event: &Value) -> [Cell; 4] {
     let name = plain(&event["event_type"]);
     let name = match name.rsplit('.').next() {
@@ -96,18 +106,9 @@ pub(crate) async fn why(named: &Named, session: &Session) -> Result<()> {
     let id = session.run(&named.run).await?;
     let answer = session.api.get(&["workflows", &id, "why"], &[]).await?;
     session.output.one(&answer, || {
-        let waits = answer["waiting_for"].as_array().into_iter().flatten();
-        let waits = waits.map(|wait| {
-            format!(
-                "  - {}",
-                wait["text"]
-                    .as_str()
-                    .map_or_else(|| brief(wait), str::to_owned)
-            )
-        });
-        let lines: Vec<String> = std::iter::once(plain(&answer["summary"]))
-            .chain(waits)
-            .collect();
+        let waits = answer["waits_for"].as_array().into_iter().flatten();
+        let waits = waits.map(|wait| format!("  - {}", plain(&wait["description"])));
+        let lines: Vec<String> = std::iter::once(plain(&answer["summary"])).chain(waits).collect();
         lines.join("\n")
     })
 }

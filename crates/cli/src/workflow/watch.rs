@@ -59,7 +59,7 @@ async fn follow(
             "error" => return Err(Failure::new(Exit::Failure, event.data)),
             _ if matches!(event.data, Value::Object(_)) => session
                 .output
-                .event(&event.data, || look::row(&event.data).to_vec())?,
+                .event(&event.data, || look::line(&event.data))?,
             _ => {}
         }
     }

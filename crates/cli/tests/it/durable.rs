@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,8 @@ impl Server {
 
     /// Starts a server on free ports, and waits until it is ready.
     pub(crate) fn start(folder: &Path, command: &str, arguments: &[&str], env: &[(&str, &str)]) -> Self {
-        let ready = folder.join(format!("ready-{:?}.json", std::thread::current().id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let ready = folder.join(format!("ready-{}.json", NEXT.fetch_add(1, Ordering::Relaxed)));
         let mut child = durable(folder)
             .arg(command)
             .args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--ready-file"])

@@ -6,6 +6,7 @@ mod config;
 mod dev;
 mod doors;
 mod durable;
+mod pages;
 mod shared;
 mod tls;
 mod tokens;

@@ -88,6 +88,13 @@ impl Mail {
         self.waiters.values().any(|waiter| waiter.given.is_none())
     }
 
+    /// Names that somebody waits for, in the order of the alphabet.
+    pub(super) fn awaited(&self) -> Vec<String> {
+        let open = self.waiters.values().filter(|w| w.given.is_none());
+        let names: BTreeSet<String> = open.map(|waiter| waiter.name.clone()).collect();
+        names.into_iter().collect()
+    }
+
     pub(super) fn waits_at(&self) -> impl Iterator<Item = Place> {
         self.waiters.values().map(|waiter| waiter.place)
     }

@@ -360,6 +360,10 @@ impl Program for FunctionProgram {
         place.map(ToString::to_string)
     }
 
+    fn awaited_signals(&self) -> Vec<String> {
+        self.shared.state().mail.awaited()
+    }
+
     fn query(&self, name: &str, input: &Payload) -> Result<Payload, QueryError> {
         let (handler, position) = {
             let state = self.shared.state();
