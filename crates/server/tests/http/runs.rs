@@ -53,7 +53,8 @@ async fn result_is_waited_for_and_says_how_it_ended() {
     let id = world.start("failing", Value::Null).await;
     let ended = world.ended(&id).await;
     assert_eq!(ended["status"], "failed");
-    assert_eq!(ended["error"]["type"], "Broken", "{ended}");
+    assert_eq!(ended["error"]["type"], "ActivityFailed", "{ended}");
+    assert_eq!(ended["error"]["cause"]["type"], "Broken", "{ended}");
 
     let id = world.start("holding", Value::Null).await;
     let path = format!("/workflows/{id}/result?wait=10ms");
