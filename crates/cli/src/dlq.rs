@@ -142,7 +142,9 @@ async fn purge(options: &Purge, session: &Session) -> Result<()> {
         body["activity_type"] = json!(activity_type);
     }
     if let Some(age) = options.older_than {
-        let before = Timestamp::now().checked_sub(age.0).map_err(|error| Failure::usage(format!("--older-than: {error}")))?;
+        let before = Timestamp::now()
+            .checked_sub(age.0)
+            .map_err(|error| Failure::usage(format!("--older-than: {error}")))?;
         body["dead_before"] = json!(before.to_string());
     }
     let answer = session.api.post(&["dlq", "purge"], &body).await?;

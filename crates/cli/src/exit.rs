@@ -129,7 +129,7 @@ fn of_engine(error: &everruns_durable::Error) -> Exit {
         Exit::NotFound
     } else if error.is_conflict() {
         Exit::Conflict
-    } else if error.is_retryable() {
+    } else if error.is_unreachable() {
         Exit::Unreachable
     } else if error.is_invalid() {
         Exit::Usage

@@ -63,18 +63,28 @@ The client's side: `DURABLE_SERVER`, `DURABLE_TOKEN` or `DURABLE_TOKEN_FILE`, `D
 pub(crate) fn run(page: Page, cli: Command) -> Result<()> {
     match page {
         Page::Cli => print(&commands(cli)),
-        Page::Configuration => print(&format!("{CONFIGURATION_HEAD}\n{}", durable_server::config::reference())),
+        Page::Configuration => print(&format!(
+            "{CONFIGURATION_HEAD}\n{}",
+            durable_server::config::reference()
+        )),
     }
 }
 
 fn commands(mut cli: Command) -> String {
     cli.build();
     let mut page = CLI_HEAD.to_owned();
-    let globals: Vec<&Arg> = cli.get_arguments().filter(|arg| arg.is_global_set()).collect();
+    let globals: Vec<&Arg> = cli
+        .get_arguments()
+        .filter(|arg| arg.is_global_set())
+        .collect();
     page.push_str("\n## Everywhere\n");
     arguments(&mut page, &globals);
     for command in cli.get_subcommands() {
-        describe(&mut page, command, &format!("durable {}", command.get_name()));
+        describe(
+            &mut page,
+            command,
+            &format!("durable {}", command.get_name()),
+        );
     }
     page
 }
@@ -93,7 +103,11 @@ fn describe(page: &mut String, command: &Command, name: &str) {
     }
     let own: Vec<&Arg> = command
         .get_arguments()
-        .filter(|arg| !arg.is_global_set() && !is_setting(arg) && !matches!(arg.get_id().as_str(), "help" | "version"))
+        .filter(|arg| {
+            !arg.is_global_set()
+                && !is_setting(arg)
+                && !matches!(arg.get_id().as_str(), "help" | "version")
+        })
         .collect();
     arguments(page, &own);
     for below in command.get_subcommands() {
@@ -104,12 +118,23 @@ fn describe(page: &mut String, command: &Command, name: &str) {
 fn usage(command: &Command, name: &str) -> String {
     let mut usage = name.to_owned();
     for arg in command.get_positionals() {
-        let shown = arg.get_value_names().map_or_else(|| arg.get_id().to_string().to_uppercase(), |names| names.join(" "));
-        let shown = if arg.is_required_set() { shown } else { format!("[{shown}]") };
+        let shown = arg.get_value_names().map_or_else(
+            || arg.get_id().to_string().to_uppercase(),
+            |names| names.join(" "),
+        );
+        let shown = if arg.is_required_set() {
+            shown
+        } else {
+            format!("[{shown}]")
+        };
         let _ = write!(usage, " {shown}");
     }
     if command.has_subcommands() {
-        usage.push_str(if command.is_subcommand_required_set() { " …" } else { " [….]" });
+        usage.push_str(if command.is_subcommand_required_set() {
+            " …"
+        } else {
+            " [….]"
+        });
     }
     usage
 }
@@ -126,24 +151,38 @@ fn arguments(page: &mut String, arguments: &[&Arg]) {
             _ => arg.get_id().to_string().to_uppercase(),
         };
         let value = match arg.get_value_names() {
-            Some(names) if arg.get_long().is_some() && arg.get_action().takes_values() => format!(" {}", names.join(" ")),
+            Some(names) if arg.get_long().is_some() && arg.get_action().takes_values() => {
+                format!(" {}", names.join(" "))
+            }
             _ => String::new(),
         };
         let help = arg.get_help().map_or_else(String::new, ToString::to_string);
         let help = help.trim_end_matches('.');
-        let possible: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        let possible: Vec<String> = arg
+            .get_possible_values()
+            .iter()
+            .map(|value| value.get_name().to_owned())
+            .collect();
         let mut notes = Vec::new();
         if arg.get_action().takes_values() && !possible.is_empty() {
             notes.push(format!("one of {}", possible.join(", ")));
         }
-        let defaults: Vec<String> = arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+        let defaults: Vec<String> = arg
+            .get_default_values()
+            .iter()
+            .map(|value| value.to_string_lossy().into_owned())
+            .collect();
         if arg.get_action().takes_values() && !defaults.is_empty() {
             notes.push(format!("default `{}`", defaults.join(",")));
         }
         if let Some(env) = arg.get_env() {
             notes.push(format!("variable `{}`", env.to_string_lossy()));
         }
-        let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+        let notes = if notes.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", notes.join("; "))
+        };
         let _ = writeln!(page, "- `{name}{value}`: {help}{notes}");
     }
 }

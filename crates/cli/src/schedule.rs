@@ -121,7 +121,10 @@ pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
                 .post(&["schedules", &options.id, "backfill"], &body)
                 .await?;
             session.output.one(&answer, || {
-                format!("started {} runs", answer["ids"].as_array().map_or(0, Vec::len))
+                format!(
+                    "started {} runs",
+                    answer["ids"].as_array().map_or(0, Vec::len)
+                )
             })
         }
     }
@@ -136,10 +139,17 @@ async fn create(options: &Create, session: &Session) -> Result<()> {
     });
     let optional = [
         ("time_zone", json!(options.time_zone)),
-        ("overlap", json!(options.overlap.as_deref().map(str::to_uppercase))),
+        (
+            "overlap",
+            json!(options.overlap.as_deref().map(str::to_uppercase)),
+        ),
         (
             "catchup_window_ms",
-            json!(options.catchup.map(|window| u64::try_from(window.0.as_millis()).unwrap_or(u64::MAX))),
+            json!(
+                options
+                    .catchup
+                    .map(|window| u64::try_from(window.0.as_millis()).unwrap_or(u64::MAX))
+            ),
         ),
     ];
     for (name, value) in optional {

@@ -19,12 +19,9 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: Options) -> Result<()> {
     let config = options.settings.resolve(Mode::Server)?;
     logging::start(&config)?;
-    // Before the store is opened: a signal during a long migration counts too.
+    // Before the store is opened: a signal meanwhile stops the server as soon as it is up, a second one at once.
     let stop = signals::stop();
-    let server = tokio::select! {
-        started = Server::start(&config) => started?,
-        () = stop.cancelled() => return Ok(()),
-    };
+    let server = Server::start(&config).await?;
     let endpoints = server.endpoints();
     println!("http {}\ngrpc {}", endpoints.http, endpoints.grpc);
     Ok(server.run(stop).await?)

@@ -34,7 +34,16 @@ pub(crate) struct Export {
 }
 
 /// What a person looks for first.
-const FIRST: [&str; 8] = ["id", "workflow_id", "workflow_type", "status", "result", "error", "blocked", "input"];
+const FIRST: [&str; 8] = [
+    "id",
+    "workflow_id",
+    "workflow_type",
+    "status",
+    "result",
+    "error",
+    "blocked",
+    "input",
+];
 
 /// Shows a run.
 pub(crate) async fn get(named: &Named, session: &Session) -> Result<()> {
@@ -46,7 +55,9 @@ pub(crate) async fn get(named: &Named, session: &Session) -> Result<()> {
         let rest = rest.filter(|name| !FIRST.contains(name));
         let names = FIRST.into_iter().chain(rest);
         let shown = names.filter(|name| !matches!(&run[*name], Value::Null));
-        shown.map(|name| (name.to_owned(), field(name, &run[name]))).collect()
+        shown
+            .map(|name| (name.to_owned(), field(name, &run[name])))
+            .collect()
     })
 }
 
@@ -108,7 +119,9 @@ pub(crate) async fn why(named: &Named, session: &Session) -> Result<()> {
     session.output.one(&answer, || {
         let waits = answer["waits_for"].as_array().into_iter().flatten();
         let waits = waits.map(|wait| format!("  - {}", plain(&wait["description"])));
-        let lines: Vec<String> = std::iter::once(plain(&answer["summary"])).chain(waits).collect();
+        let lines: Vec<String> = std::iter::once(plain(&answer["summary"]))
+            .chain(waits)
+            .collect();
         lines.join("\n")
     })
 }

@@ -21,7 +21,9 @@ fn say(server: &Server, arguments: &[&str]) -> String {
 }
 
 fn status_is(server: &Server, id: &str, status: &str) {
-    until(status, || (server.json(&["workflow", "get", id])["status"] == status).then_some(()));
+    until(status, || {
+        (server.json(&["workflow", "get", id])["status"] == status).then_some(())
+    });
 }
 
 #[test]
@@ -33,15 +35,50 @@ fn a_run_is_started_found_talked_to_and_ended() {
         {"do": "return", "value": {"$": "word"}},
     ]});
     std::fs::write(folder.path().join("program.json"), program.to_string()).expect("written");
-    let start = ["workflow", "start", "durable.program", "--input", "@program.json", "--id", "order-1", "-a", "customer=A1", "-a", "amount=3"];
+    let start = [
+        "workflow",
+        "start",
+        "durable.program",
+        "--input",
+        "@program.json",
+        "--id",
+        "order-1",
+        "-a",
+        "customer=A1",
+        "-a",
+        "amount=3",
+    ];
     let id = say(&server, &start).trim().to_owned();
     status_is(&server, &id, "running");
 
-    let listed = say(&server, &["workflow", "list", "--status", "running", "--attribute", "customer=A1"]);
-    assert!(listed.contains(&id) && listed.contains("order-1") && listed.contains("ago"), "{listed}");
+    let listed = say(
+        &server,
+        &[
+            "workflow",
+            "list",
+            "--status",
+            "running",
+            "--attribute",
+            "customer=A1",
+        ],
+    );
+    assert!(
+        listed.contains(&id) && listed.contains("order-1") && listed.contains("ago"),
+        "{listed}"
+    );
     let none = server.json(&["workflow", "list", "--attribute", "amount=4"]);
     assert_eq!(none["workflows"], json!([]));
-    let lines = say(&server, &["workflow", "list", "--workflow-id", "order-1", "-o", "jsonl"]);
+    let lines = say(
+        &server,
+        &[
+            "workflow",
+            "list",
+            "--workflow-id",
+            "order-1",
+            "-o",
+            "jsonl",
+        ],
+    );
     let line: Value = serde_json::from_str(lines.trim()).expect("one object a line");
     assert_eq!(line["id"], id.as_str());
 
@@ -51,19 +88,38 @@ fn a_run_is_started_found_talked_to_and_ended() {
     let vars = server.json(&["workflow", "query", "order-1", "vars"]);
     assert_eq!(vars["result"]["x"], 1, "{vars}");
     let set = json!({"name": "x", "value": 5}).to_string();
-    say(&server, &["workflow", "update", "order-1", "set_var", "--input", &set]);
-    assert_eq!(server.json(&["workflow", "query", "order-1", "vars"])["result"]["x"], 5);
+    say(
+        &server,
+        &["workflow", "update", "order-1", "set_var", "--input", &set],
+    );
+    assert_eq!(
+        server.json(&["workflow", "query", "order-1", "vars"])["result"]["x"],
+        5
+    );
     let unknown = json!({"name": "y", "value": 5}).to_string();
-    let refused = server.ask(&["workflow", "update", "order-1", "set_var", "--input", &unknown]);
+    let refused = server.ask(&[
+        "workflow", "update", "order-1", "set_var", "--input", &unknown,
+    ]);
     assert_eq!(refused.status.code(), Some(7), "{:?}", texts(&refused));
 
-    let signal = ["workflow", "signal", "order-1", "go", "--input", "\"well\"", "--id", "s1"];
+    let signal = [
+        "workflow", "signal", "order-1", "go", "--input", "\"well\"", "--id", "s1",
+    ];
     say(&server, &signal);
-    assert_eq!(say(&server, &["workflow", "result", "order-1"]).trim(), "well");
+    assert_eq!(
+        say(&server, &["workflow", "result", "order-1"]).trim(),
+        "well"
+    );
     let events = say(&server, &["workflow", "events", "order-1"]);
-    assert!(events.contains("workflow.completed") && events.contains("signal"), "{events}");
+    assert!(
+        events.contains("workflow.completed") && events.contains("signal"),
+        "{events}"
+    );
     let watched = say(&server, &["workflow", "watch", "order-1"]);
-    assert!(watched.contains("workflow.started") && watched.trim_end().ends_with("well"), "{watched}");
+    assert!(
+        watched.contains("workflow.started") && watched.trim_end().ends_with("well"),
+        "{watched}"
+    );
 }
 
 #[test]
@@ -78,14 +134,32 @@ fn an_exported_history_replays_and_a_changed_one_does_not() {
     say(&server, &["workflow", "export", &id, "--file", "h.json"]);
     let output = run(folder.path(), &["replay", "h.json"]);
     let (stdout, stderr) = texts(&output);
-    assert!(output.status.success() && stdout.contains("replay"), "{stdout}{stderr}");
+    assert!(
+        output.status.success() && stdout.contains("replay"),
+        "{stdout}{stderr}"
+    );
 
     let text = std::fs::read_to_string(folder.path().join("h.json")).expect("the file");
-    std::fs::write(folder.path().join("changed.json"), text.replace("\"add\"", "\"sub\"")).expect("written");
-    assert_ne!(run(folder.path(), &["replay", "changed.json"]).status.code(), Some(0));
-    assert_eq!(run(folder.path(), &["replay", "none.json"]).status.code(), Some(3));
+    std::fs::write(
+        folder.path().join("changed.json"),
+        text.replace(r#""activity_type": "add""#, r#""activity_type": "echo""#),
+    )
+    .expect("written");
+    assert_ne!(
+        run(folder.path(), &["replay", "changed.json"])
+            .status
+            .code(),
+        Some(0)
+    );
+    assert_eq!(
+        run(folder.path(), &["replay", "none.json"]).status.code(),
+        Some(3)
+    );
     std::fs::write(folder.path().join("no.json"), "[]").expect("written");
-    assert_eq!(run(folder.path(), &["replay", "no.json"]).status.code(), Some(2));
+    assert_eq!(
+        run(folder.path(), &["replay", "no.json"]).status.code(),
+        Some(2)
+    );
 }
 
 #[test]
@@ -106,12 +180,19 @@ fn runs_are_cancelled_terminated_retried_and_reset() {
     ]));
     status_is(&server, &id, "failed");
     let letters = server.json(&["dlq", "list"]);
-    assert_eq!(letters["dead_letters"][0]["run_id"], id.as_str(), "{letters}");
+    assert_eq!(
+        letters["dead_letters"][0]["run_id"],
+        id.as_str(),
+        "{letters}"
+    );
     assert!(say(&server, &["dlq", "list"]).contains("fail_n"));
     say(&server, &["workflow", "retry", &id]);
-    until("the second failure", || (server.json(&["workflow", "get", &id])["epoch"] == 1).then_some(()));
+    until("the second failure", || {
+        (server.json(&["workflow", "get", &id])["epoch"] == 1).then_some(())
+    });
 
-    let id = server.program(&json!([{"do": "wait_signal", "name": "a"}, {"do": "wait_signal", "name": "b"}]));
+    let id = server
+        .program(&json!([{"do": "wait_signal", "name": "a"}, {"do": "wait_signal", "name": "b"}]));
     say(&server, &["workflow", "signal", &id, "a"]);
     say(&server, &["workflow", "reset", &id, "--to", "1"]);
     assert_eq!(server.json(&["workflow", "get", &id])["epoch"], 1);
@@ -123,13 +204,41 @@ fn a_batch_looks_first_and_acts_when_told_to() {
     let server = server(&folder);
     let wait = json!([{"do": "wait_signal", "name": "go"}]);
     let ids: Vec<String> = (0..3).map(|_| server.program(&wait)).collect();
-    assert_eq!(server.ask(&["batch", "cancel"]).status.code(), Some(2), "a filter is needed");
+    assert_eq!(
+        server.ask(&["batch", "cancel"]).status.code(),
+        Some(2),
+        "a filter is needed"
+    );
     for id in &ids {
         status_is(&server, id, "running");
     }
-    let looked = say(&server, &["batch", "cancel", "--status", "running", "--type", "durable.program"]);
-    assert!(looked.contains("3 runs") && looked.contains("--yes"), "{looked}");
-    say(&server, &["batch", "cancel", "--status", "running", "--type", "durable.program", "--yes"]);
+    let looked = say(
+        &server,
+        &[
+            "batch",
+            "cancel",
+            "--status",
+            "running",
+            "--type",
+            "durable.program",
+        ],
+    );
+    assert!(
+        looked.contains("3 runs") && looked.contains("--yes"),
+        "{looked}"
+    );
+    say(
+        &server,
+        &[
+            "batch",
+            "cancel",
+            "--status",
+            "running",
+            "--type",
+            "durable.program",
+            "--yes",
+        ],
+    );
     for id in &ids {
         status_is(&server, id, "cancelled");
     }
@@ -140,19 +249,49 @@ fn schedules_are_made_triggered_paused_and_deleted() {
     let folder = folder();
     let server = server(&folder);
     let program = json!({"steps": []}).to_string();
-    let create = ["schedule", "create", "nightly", "--cron", "0 3 * * *", "--type", "durable.program", "--input", &program, "--time-zone", "Europe/Vienna", "--overlap", "skip"];
+    let create = [
+        "schedule",
+        "create",
+        "nightly",
+        "--cron",
+        "0 3 * * *",
+        "--type",
+        "durable.program",
+        "--input",
+        &program,
+        "--time-zone",
+        "Europe/Vienna",
+        "--overlap",
+        "skip",
+    ];
     let made = say(&server, &create);
     assert!(made.contains("in "), "{made}");
-    let run = say(&server, &["schedule", "trigger", "nightly"]).trim().to_owned();
+    let run = say(&server, &["schedule", "trigger", "nightly"])
+        .trim()
+        .to_owned();
     status_is(&server, &run, "completed");
     say(&server, &["schedule", "pause", "nightly"]);
     assert!(say(&server, &["schedule", "list"]).contains("paused"));
     say(&server, &["schedule", "resume", "nightly"]);
-    assert_eq!(server.json(&["schedule", "get", "nightly"])["paused"], false);
-    let backfill = ["schedule", "backfill", "nightly", "--from", "2026-01-01T00:00:00Z", "--until", "2026-01-03T00:00:00Z"];
+    assert_eq!(
+        server.json(&["schedule", "get", "nightly"])["paused"],
+        false
+    );
+    let backfill = [
+        "schedule",
+        "backfill",
+        "nightly",
+        "--from",
+        "2026-01-01T00:00:00Z",
+        "--until",
+        "2026-01-03T00:00:00Z",
+    ];
     assert!(say(&server, &backfill).contains("2 runs"));
     say(&server, &["schedule", "delete", "nightly"]);
-    assert_eq!(server.ask(&["schedule", "get", "nightly"]).status.code(), Some(3));
+    assert_eq!(
+        server.ask(&["schedule", "get", "nightly"]).status.code(),
+        Some(3)
+    );
 }
 
 #[test]
@@ -161,15 +300,24 @@ fn the_system_is_looked_at() {
     let server = server(&folder);
     assert!(say(&server, &["health"]).contains("healthy"));
     let workers = server.json(&["worker", "list"]);
-    let id = workers["workers"][0]["id"].as_str().expect("a worker").to_owned();
+    let id = workers["workers"][0]["id"]
+        .as_str()
+        .expect("a worker")
+        .to_owned();
     assert!(say(&server, &["worker", "list"]).contains("echo"));
     say(&server, &["breaker", "list"]);
     say(&server, &["task", "list"]);
     say(&server, &["task", "stats"]);
     let doctor = say(&server, &["doctor"]);
-    assert!(doctor.contains("stuck runs") && doctor.contains("clock"), "{doctor}");
+    assert!(
+        doctor.contains("stuck runs") && doctor.contains("clock"),
+        "{doctor}"
+    );
     say(&server, &["worker", "drain", &id]);
-    assert_eq!(server.ask(&["worker", "drain", "nobody"]).status.code(), Some(3));
+    assert_eq!(
+        server.ask(&["worker", "drain", "nobody"]).status.code(),
+        Some(3)
+    );
     assert!(say(&server, &["completions", "bash"]).contains("durable"));
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::durable::{Server, texts, until};
+use crate::durable::{Server, runtime, texts, until};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -16,14 +16,22 @@ fn the_first_start_shows_a_demo_and_the_second_goes_on() {
     assert!(demo.contains("Hello, World!"), "{demo}");
     first.signal("TERM");
     assert_eq!(first.ended().code(), Some(0));
-    let ready = std::fs::read_dir(folder.path()).expect("listed").filter_map(Result::ok);
-    let left: Vec<_> = ready.filter(|entry| entry.file_name().to_string_lossy().starts_with("ready")).collect();
+    let ready = std::fs::read_dir(folder.path())
+        .expect("listed")
+        .filter_map(Result::ok);
+    let left: Vec<_> = ready
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("ready"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 
     let mut second = Server::dev(folder.path(), &[]);
     second.line_with("goes on where it stopped");
     let runs = second.json(&["workflow", "list"]);
-    assert_eq!(runs["workflows"].as_array().map(Vec::len), Some(1), "{runs}");
+    assert_eq!(
+        runs["workflows"].as_array().map(Vec::len),
+        Some(1),
+        "{runs}"
+    );
 }
 
 #[test]
@@ -48,11 +56,22 @@ fn killed_in_the_middle_of_200_programs_all_of_them_complete() {
     ]);
     let ids = start_many(&server.http, 200, &steps);
     let completed = |server: &Server| {
-        let list = server.json(&["workflow", "list", "--status", "completed", "--type", "durable.program", "--limit", "1000"]);
+        let list = server.json(&[
+            "workflow",
+            "list",
+            "--status",
+            "completed",
+            "--type",
+            "durable.program",
+            "--limit",
+            "1000",
+        ]);
         list["workflows"].as_array().map_or(0, Vec::len)
     };
     // Beside the demo.
-    until("some to complete", || (completed(&server) > 10).then_some(()));
+    until("some to complete", || {
+        (completed(&server) > 10).then_some(())
+    });
     server.kill();
 
     let server = Server::dev(folder.path(), &[]);
@@ -64,9 +83,8 @@ fn killed_in_the_middle_of_200_programs_all_of_them_complete() {
 
 /// Starts programs over HTTP, many at once: a command for each would be most of the work.
 fn start_many(http: &str, count: usize, steps: &Value) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let client = reqwest::Client::new();
-    runtime.block_on(async {
+    let client = crate::durable::http();
+    runtime().block_on(async {
         let mut ids = Vec::new();
         for n in 0..count {
             let body = json!({"workflow_type": "durable.program", "input": {"vars": {"n": n}, "steps": steps}});
@@ -81,7 +99,9 @@ fn start_many(http: &str, count: usize, steps: &Value) -> Vec<String> {
 
 fn claimed(server: &Server) -> bool {
     let tasks = server.json(&["task", "list", "--status", "claimed"]);
-    tasks["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty())
+    tasks["tasks"]
+        .as_array()
+        .is_some_and(|tasks| !tasks.is_empty())
 }
 
 #[test]
@@ -93,11 +113,15 @@ fn a_stop_gives_back_what_runs_without_an_attempt_lost() {
     until("the activity to run", || claimed(&server).then_some(()));
     server.signal("TERM");
     let http = server.http.clone();
-    until("it to say that it is not ready", || (status_of(&format!("{http}/readyz")) == Some(503)).then_some(()));
+    until("it to say that it is not ready", || {
+        (status_of(&format!("{http}/readyz")) == Some(503)).then_some(())
+    });
     assert_eq!(server.ended().code(), Some(0));
 
     let server = Server::dev(folder.path(), &["--grace", "1s"]);
-    until("the activity to run again", || claimed(&server).then_some(()));
+    until("the activity to run again", || {
+        claimed(&server).then_some(())
+    });
     let tasks = server.json(&["task", "list", "--run", &id]);
     assert_eq!(tasks["tasks"][0]["attempt"], 1, "{tasks}");
 }
@@ -110,7 +134,9 @@ fn a_second_signal_ends_at_once() {
     until("the activity to run", || claimed(&server).then_some(()));
     server.signal("INT");
     let http = server.http.clone();
-    until("it to say that it is not ready", || (status_of(&format!("{http}/readyz")) == Some(503)).then_some(()));
+    until("it to say that it is not ready", || {
+        (status_of(&format!("{http}/readyz")) == Some(503)).then_some(())
+    });
     server.signal("INT");
     assert_eq!(server.ended().code(), Some(130));
 }
@@ -127,6 +153,15 @@ fn a_second_process_on_the_same_file_is_told_why_not() {
 }
 
 fn status_of(url: &str) -> Option<u16> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async { Some(reqwest::get(url).await.ok()?.status().as_u16()) })
+    runtime().block_on(async {
+        Some(
+            crate::durable::http()
+                .get(url)
+                .send()
+                .await
+                .ok()?
+                .status()
+                .as_u16(),
+        )
+    })
 }

@@ -2,8 +2,8 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -16,7 +16,9 @@ pub(crate) fn durable(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_durable"));
     command.current_dir(folder).stdin(Stdio::null());
     for (name, _) in std::env::vars() {
-        let ours = ["DURABLE_", "WORKER_GRPC_", "OTEL_"].iter().any(|prefix| name.starts_with(prefix));
+        let ours = ["DURABLE_", "WORKER_GRPC_", "OTEL_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
         if ours || name == "DATABASE_URL" || name == "RUST_LOG" {
             command.env_remove(name);
         }
@@ -52,12 +54,26 @@ impl Server {
     }
 
     /// Starts a server on free ports, and waits until it is ready.
-    pub(crate) fn start(folder: &Path, command: &str, arguments: &[&str], env: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(
+        folder: &Path,
+        command: &str,
+        arguments: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let ready = folder.join(format!("ready-{}.json", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let ready = folder.join(format!(
+            "ready-{}.json",
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        ));
         let mut child = durable(folder)
             .arg(command)
-            .args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--ready-file"])
+            .args([
+                "--http",
+                "127.0.0.1:0",
+                "--grpc",
+                "127.0.0.1:0",
+                "--ready-file",
+            ])
             .arg(&ready)
             .args(arguments)
             .envs(env.iter().copied())
@@ -74,7 +90,14 @@ impl Server {
             (endpoints["pid"] == child.id()).then_some(endpoints)
         });
         let text = |key: &str| endpoints[key].as_str().expect("a URL").to_owned();
-        Self { http: text("http"), grpc: text("grpc"), child, stdout, folder: folder.to_owned(), token: None }
+        Self {
+            http: text("http"),
+            grpc: text("grpc"),
+            child,
+            stdout,
+            folder: folder.to_owned(),
+            token: None,
+        }
     }
 
     /// The same, asked with a token from now on.
@@ -98,7 +121,8 @@ impl Server {
         let output = self.ask(&[arguments, &["-o", "json"]].concat());
         let (stdout, stderr) = texts(&output);
         assert!(output.status.success(), "{arguments:?}: {stderr}");
-        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {stdout}"))
+        serde_json::from_str(&stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {stdout}"))
     }
 
     /// Starts a program; answers the run's id.
@@ -124,13 +148,17 @@ impl Server {
 
     /// Sends a signal by its name, such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &self.child.id().to_string()])
+            .status();
         assert!(sent.expect("kill runs").success());
     }
 
     /// Waits for its end.
     pub(crate) fn ended(&mut self) -> ExitStatus {
-        until("the end of the process", || self.child.try_wait().expect("it can be asked"))
+        until("the end of the process", || {
+            self.child.try_wait().expect("it can be asked")
+        })
     }
 
     /// Ends it as a power cut would.
@@ -145,6 +173,20 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A client of HTTP, for what the commands do not show.
+pub(crate) fn http() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
+/// A place to run it in.
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
 }
 
 /// Looks again and again until something is there.

@@ -10,7 +10,10 @@ fn is_fresh(page: &str) {
     let (printed, stderr) = texts(&run(&root, &["reference", page]));
     assert!(!printed.is_empty(), "{stderr}");
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == printed, "docs/reference/{page}.md is not what the binary prints: cargo run -- reference {page} > docs/reference/{page}.md");
+    assert!(
+        kept == printed,
+        "docs/reference/{page}.md is not what the binary prints: cargo run -- reference {page} > docs/reference/{page}.md"
+    );
 }
 
 #[test]

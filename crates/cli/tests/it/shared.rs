@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::durable::{Server, until};
+use crate::durable::{Server, http, runtime, until};
 
 /// Where the servers are at the moment: what a load balancer would know.
 #[derive(Default)]
@@ -14,7 +14,8 @@ struct Addresses(Mutex<Vec<String>>);
 
 impl Addresses {
     fn set(&self, servers: &[Server]) {
-        *self.0.lock().expect("not poisoned") = servers.iter().map(|server| server.http.clone()).collect();
+        *self.0.lock().expect("not poisoned") =
+            servers.iter().map(|server| server.http.clone()).collect();
     }
 
     fn get(&self) -> Vec<String> {
@@ -24,17 +25,35 @@ impl Addresses {
 
 /// A place of the test's own on the throw-away server: a schema.
 fn database(name: &str) -> String {
-    let url = std::env::var("DURABLE_TEST_POSTGRES_URL").expect("DURABLE_TEST_POSTGRES_URL is not set: run by cargo xtask test");
+    let url = std::env::var("DURABLE_TEST_POSTGRES_URL")
+        .expect("DURABLE_TEST_POSTGRES_URL is not set: run by cargo xtask test");
     let joint = if url.contains('?') { '&' } else { '?' };
     format!("{url}{joint}schema=cli_{name}_{}", std::process::id())
 }
 
 fn server(folder: &Path, db: &str) -> Server {
-    Server::start(folder, "server", &["--db", db, "--migrate", "--embedded-worker", "--grace", "20s"], &[])
+    Server::start(
+        folder,
+        "server",
+        &[
+            "--db",
+            db,
+            "--migrate",
+            "--embedded-worker",
+            "--grace",
+            "20s",
+        ],
+        &[],
+    )
 }
 
 /// Starts a program at whichever of the servers answers; one that goes away is passed over.
-fn start(client: &reqwest::Client, runtime: &tokio::runtime::Runtime, servers: &[&str], n: usize) -> String {
+fn start(
+    client: &reqwest::Client,
+    runtime: &tokio::runtime::Runtime,
+    servers: &[&str],
+    n: usize,
+) -> String {
     let steps = json!([
         {"do": "activity", "type": "add", "input": {"a": {"$": "n"}, "b": 1}, "save": "n"},
         {"do": "sleep", "ms": 100},
@@ -50,16 +69,17 @@ fn start(client: &reqwest::Client, runtime: &tokio::runtime::Runtime, servers: &
     until("a server that takes a start", || {
         servers.iter().find_map(|http| {
             runtime.block_on(async {
-                let sent = client.post(format!("{http}/v1/durable/workflows")).json(&body).send().await.ok()?;
+                let sent = client
+                    .post(format!("{http}/v1/durable/workflows"))
+                    .json(&body)
+                    .send()
+                    .await
+                    .ok()?;
                 let run: Value = sent.error_for_status().ok()?.json().await.ok()?;
                 run["id"].as_str().map(str::to_owned)
             })
         })
     })
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 fn all_complete(server: &Server, ids: &[String]) {
@@ -71,10 +91,16 @@ fn all_complete(server: &Server, ids: &[String]) {
 
 #[test]
 fn one_of_two_servers_is_killed_under_load_and_nothing_is_lost() {
-    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let folders = [
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    ];
     let db = database("killed");
-    let (one, other) = (server(folders[0].path(), &db), server(folders[1].path(), &db));
-    let (runtime, client) = (runtime(), reqwest::Client::new());
+    let (one, other) = (
+        server(folders[0].path(), &db),
+        server(folders[1].path(), &db),
+    );
+    let (runtime, client) = (runtime(), http());
     let (first, second) = (one.http.clone(), other.http.clone());
     let mut one = Some(one);
     let mut ids = Vec::new();
@@ -84,7 +110,11 @@ fn one_of_two_servers_is_killed_under_load_and_nothing_is_lost() {
                 one.kill();
             }
         }
-        let order = if n % 2 == 0 { [first.as_str(), second.as_str()] } else { [second.as_str(), first.as_str()] };
+        let order = if n % 2 == 0 {
+            [first.as_str(), second.as_str()]
+        } else {
+            [second.as_str(), first.as_str()]
+        };
         ids.push(start(&client, &runtime, &order, n));
     }
     all_complete(&other, &ids);
@@ -100,7 +130,7 @@ fn a_rolling_restart_loses_nothing() {
     addresses.set(&servers);
     let ids = std::thread::scope(|scope| {
         let starter = scope.spawn(|| {
-            let (runtime, client) = (runtime(), reqwest::Client::new());
+            let (runtime, client) = (runtime(), http());
             let mut ids = Vec::new();
             while !stop.load(Ordering::Relaxed) || ids.len() < 100 {
                 let servers = addresses.get();
@@ -114,7 +144,11 @@ fn a_rolling_restart_loses_nothing() {
             let mut old = std::mem::replace(&mut servers[at], successor);
             addresses.set(&servers);
             old.signal("TERM");
-            assert_eq!(old.ended().code(), Some(0), "a deploy stops its servers politely");
+            assert_eq!(
+                old.ended().code(),
+                Some(0),
+                "a deploy stops its servers politely"
+            );
         }
         stop.store(true, Ordering::Relaxed);
         starter.join().expect("started")

@@ -1,9 +1,9 @@
 //! Programs survive a crash anywhere: every call of the store fails, and the process dies at every await.
 
+use crate::world::{built_ins, payload};
 use durable_program::ProgramWorkflow;
 use everruns_durable::testing::{Simulated, simulate};
 use serde_json::{Value, json};
-use crate::world::{built_ins, payload};
 
 const FAULTS_MAX: usize = 40;
 

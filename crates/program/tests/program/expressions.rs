@@ -1,8 +1,8 @@
 //! What expressions come to, and what has no value.
 
+use crate::world::{end, error_type, result, start, world};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use crate::world::{end, error_type, result, start, world};
 
 fn vars() -> Value {
     json!({

@@ -1,7 +1,7 @@
 //! The guide's programs do what the page says.
 
-use serde_json::Value;
 use crate::world::{end, start, world};
+use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../../docs/guide/program.md");
 

@@ -1,8 +1,8 @@
 //! Every mistake is refused before the start, with its place.
 
+use crate::world::mistake;
 use everruns_durable::prelude::Payload;
 use serde_json::{Value, json};
-use crate::world::mistake;
 
 /// Each: a step, the path of its mistake, and a word that the problem has.
 fn table() -> Vec<(Value, &'static str, &'static str)> {
@@ -369,7 +369,10 @@ fn every_mistake_in_the_program_itself_is_refused_with_its_place() {
 #[test]
 fn data_is_not_looked_into_where_it_is_quoted() {
     let program = json!({"vars": {"a": {"$lit": {"$nix": {"$add": 1}, "b": 1}}}, "steps": []});
-    assert_eq!(durable_program::check(&crate::world::payload(&program)), Ok(()));
+    assert_eq!(
+        durable_program::check(&crate::world::payload(&program)),
+        Ok(())
+    );
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use crate::world::{end, error_type, result, run, start, steps, world};
+use serde_json::{Value, json};
 
 /// A program that returns what its steps wrote into `log`, with a step that writes.
 fn note(what: &str) -> Value {

@@ -303,7 +303,8 @@ impl Kind for HostAllowList {
     const PLACEHOLDER: &'static str = "HOST,…";
 
     fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: durable_program::BadHost| error.to_string())
+        text.parse()
+            .map_err(|error: durable_program::BadHost| error.to_string())
     }
     fn show(&self) -> Option<String> {
         (!self.is_empty()).then(|| self.to_string())

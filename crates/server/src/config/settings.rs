@@ -8,8 +8,8 @@ use durable_program::HostAllowList;
 use super::kinds::Kind;
 use super::resolve::Found;
 use super::{
-    ConfigError, DatabaseUrl, Deployment, LogFormat, Mode, Period, Row, Secret, Setting,
-    Tokens, Value,
+    ConfigError, DatabaseUrl, Deployment, LogFormat, Mode, Period, Row, Secret, Setting, Tokens,
+    Value,
 };
 
 /// Declares the settings: the struct that holds them and the list that describes them.

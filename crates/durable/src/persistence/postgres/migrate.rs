@@ -171,7 +171,10 @@ pub(super) async fn direct(
     let connecting = tokio::time::timeout(timeout, config.connect(NoTls));
     let (client, connection) = connecting
         .await
-        .map_err(|_| StoreError::open(format!("{place} gave no answer within {timeout:?}")))?
+        .map_err(|_| StoreError::Open {
+            message: format!("{place} gave no answer within {timeout:?}"),
+            source: Some(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        })?
         .map_err(|error| open_error(error, &place))?;
     // Ends by itself when the client is dropped.
     tokio::spawn(async move {
