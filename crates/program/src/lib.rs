@@ -58,7 +58,6 @@ pub struct BuiltIns {
 }
 
 /// Hosts the workflow `durable.program` and the activities `echo`, `sleep`, `fail_n`, `add`, `http` and `log`.
-#[must_use]
 pub fn register(builder: EngineBuilder, options: BuiltIns) -> EngineBuilder {
     builder
         .workflow::<ProgramWorkflow>()

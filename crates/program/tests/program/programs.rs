@@ -10,6 +10,10 @@ fn note(what: &str) -> Value {
     json!({"do": "set", "var": "log", "value": {"$concat": [{"$": "log"}, [what]]}})
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a call site reads better without a reference"
+)]
 fn logged(list: Value) -> Value {
     json!({"vars": {"log": []}, "steps": list})
 }
@@ -582,24 +586,22 @@ async fn an_update_sets_a_variable_on_arrival_and_is_waited_for() {
         {"do": "return", "value": [{"$": "x"}, {"$": "update"}]}
     ]});
     let run = start(&env, &program).await;
-    let unknown = run.update::<Value>("set_var", &json!({"name": "z", "value": 1}));
-    let refused = unknown.await.expect_err("refused");
+    let set = async |name: &str, value: Value| {
+        let update = json!({"name": name, "value": value});
+        run.update::<Value>("set_var", &update).await
+    };
+    let refused = set("z", json!(1)).await.expect_err("refused");
     assert!(
         refused.to_string().contains("no variable \"z\""),
         "{refused}"
     );
-    let odd = run.update::<Value>("set_var", &json!({"name": "x", "valu": 1}));
-    assert!(odd.await.is_err());
-    let set = run.update::<Value>("set_var", &json!({"name": "x", "value": {"$": "data"}}));
-    assert_eq!(set.await.expect("answered"), json!({"$": "data"}));
+    let odd = json!({"name": "x", "valu": 1});
+    assert!(run.update::<Value>("set_var", &odd).await.is_err());
+    let data = json!({"$": "data"});
+    assert_eq!(set("x", data.clone()).await.expect("answered"), data);
     let vars: Value = run.query("vars", &()).await.expect("answers");
-    assert_eq!(
-        vars["x"],
-        json!({"$": "data"}),
-        "applied, though nobody waits for x"
-    );
-    let set = run.update::<Value>("set_var", &json!({"name": "y", "value": 2}));
-    assert_eq!(set.await.expect("answered"), json!(2));
+    assert_eq!(vars["x"], data, "applied, though nobody waits for x");
+    assert_eq!(set("y", json!(2)).await.expect("answered"), json!(2));
     let expected = json!([{"$": "data"}, {"name": "y", "value": 2}]);
     assert_eq!(end(&run).await, Ok(expected));
 }

@@ -9,7 +9,7 @@ use everruns_durable::testing::{TestEnv, TestEnvBuilder, TestRun};
 use serde_json::{Value, json};
 
 /// What programs run on.
-pub fn built_ins(env: TestEnvBuilder) -> TestEnvBuilder {
+pub(crate) fn built_ins(env: TestEnvBuilder) -> TestEnvBuilder {
     env.activity(Echo)
         .activity(SleepFor)
         .activity(FailN)
@@ -18,30 +18,34 @@ pub fn built_ins(env: TestEnvBuilder) -> TestEnvBuilder {
         .activity(Log)
 }
 
-pub async fn world() -> TestEnv {
+pub(crate) async fn world() -> TestEnv {
     built_ins(TestEnv::new().workflow::<ProgramWorkflow>())
         .always_replay()
         .start()
         .await
 }
 
-pub fn payload(program: &Value) -> Payload {
+pub(crate) fn payload(program: &Value) -> Payload {
     Payload::from_value(program).expect("JSON")
 }
 
 /// A program with these steps and no variables.
-pub fn steps(steps: Value) -> Value {
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a call site reads better without a reference"
+)]
+pub(crate) fn steps(steps: Value) -> Value {
     json!({"steps": steps})
 }
 
-pub async fn start(env: &TestEnv, program: &Value) -> TestRun<ProgramWorkflow> {
+pub(crate) async fn start(env: &TestEnv, program: &Value) -> TestRun<ProgramWorkflow> {
     let input = payload(program);
     durable_program::check(&input).expect("a program");
     env.start::<ProgramWorkflow>(input).await.expect("starts")
 }
 
 /// How a run ended: with its result, or with its error as a program would see it (a cancelled run's is "Cancelled").
-pub async fn end(run: &TestRun<ProgramWorkflow>) -> Result<Value, Value> {
+pub(crate) async fn end(run: &TestRun<ProgramWorkflow>) -> Result<Value, Value> {
     let record = run.ended().await.expect("ends");
     match record.status {
         WorkflowStatus::Completed => Ok(record.result.to_value().expect("JSON")),
@@ -55,13 +59,13 @@ pub async fn end(run: &TestRun<ProgramWorkflow>) -> Result<Value, Value> {
 }
 
 /// Runs a program to its end.
-pub async fn run(program: Value) -> Result<Value, Value> {
+pub(crate) async fn run(program: Value) -> Result<Value, Value> {
     let env = world().await;
     end(&start(&env, &program).await).await
 }
 
 /// What a program returns.
-pub async fn result(program: Value) -> Value {
+pub(crate) async fn result(program: Value) -> Value {
     let shown = program.to_string();
     run(program)
         .await
@@ -69,7 +73,7 @@ pub async fn result(program: Value) -> Value {
 }
 
 /// The type of the error that a program fails with.
-pub async fn error_type(program: Value) -> String {
+pub(crate) async fn error_type(program: Value) -> String {
     let shown = program.to_string();
     let error = run(program).await;
     let error = error.expect_err(&shown);
@@ -77,7 +81,7 @@ pub async fn error_type(program: Value) -> String {
 }
 
 /// Why a program is refused.
-pub fn mistake(program: &Value) -> Mistake {
+pub(crate) fn mistake(program: &Value) -> Mistake {
     let refused = durable_program::check(&payload(program));
     refused.expect_err(&program.to_string())
 }
