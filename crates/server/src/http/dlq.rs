@@ -15,6 +15,7 @@ use super::extract::{Body, OptionalBody, Params, RunId};
 use super::guard::Caller;
 use super::problem::{Code, Problem};
 use super::views::FailureView;
+use super::whole::Whole;
 use super::workflows::history::{page, turn};
 use super::workflows::start::present;
 use crate::App;
@@ -179,8 +180,8 @@ pub(super) struct PurgeRequest {
     /// Only those that died before then.
     dead_before: Option<Timestamp>,
     /// Most letters: 1,000 unless given.
-    #[schema(minimum = 1, maximum = 10000)]
-    limit: Option<usize>,
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 10000)]
+    limit: Option<Whole>,
 }
 
 /// How many were deleted.
@@ -302,7 +303,7 @@ pub(super) async fn purge_dlq(
         let detail = format!("token {:?} is limited to some queues", caller.name);
         return Err(Problem::new(Code::Forbidden, detail).hint("name one of them in activity_type"));
     }
-    let max = request.limit.unwrap_or(1_000);
+    let max = request.limit.map_or(1_000, |limit| limit.0);
     if !(1..=10_000).contains(&max) {
         let detail = format!("limit is {max}; it has to be from 1 to 10000");
         return Err(Problem::new(Code::InvalidBody, detail));
@@ -313,7 +314,10 @@ pub(super) async fn purge_dlq(
         state: request.state.map(Into::into),
         dead_before: request.dead_before,
     };
-    let purged = app.acting(&caller).purge_dead_letters(filter, max).await?;
+    let purged = app
+        .acting(&caller)
+        .purge_dead_letters(filter, usize::try_from(max).unwrap_or(usize::MAX))
+        .await?;
     Ok(Json(Purged { purged }))
 }
 

@@ -42,17 +42,19 @@ impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalB
             return Ok(Self(T::default()));
         }
         require_json(&headers)?;
-        parse(bytes).map(Self)
+        let body: Option<T> = parse(bytes)?;
+        Ok(Self(body.unwrap_or_default()))
     }
 }
 
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<(HeaderMap, Bytes), Problem> {
     let headers = request.headers().clone();
-    let bytes = Bytes::from_request(request, state).await.map_err(unread)?;
+    let bytes = Bytes::from_request(request, state).await;
+    let bytes = bytes.map_err(|rejection| unread(&rejection))?;
     Ok((headers, bytes))
 }
 
-fn unread(rejection: BytesRejection) -> Problem {
+fn unread(rejection: &BytesRejection) -> Problem {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return Problem::new(Code::TooLarge, "the body is larger than this server takes")
             .hint("keep large data elsewhere and send where it is");
@@ -201,7 +203,11 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
             return Ok(Self(None));
         };
         let text = value.to_str().ok().map(str::trim);
-        match text.filter(|text| !text.is_empty() && text.len() <= KEY_CHARS_MAX) {
+        let fits = |text: &&str| {
+            (1..=KEY_CHARS_MAX).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        match text.filter(fits) {
             Some(text) => Ok(Self(Some(text.to_owned()))),
             None => Err(Problem::new(
                 Code::InvalidParameter,

@@ -19,6 +19,7 @@ mod table;
 mod tasks;
 mod tokens;
 mod views;
+mod whole;
 mod workers;
 mod workflows;
 
@@ -107,6 +108,10 @@ async fn no_method(method: Method, uri: Uri) -> Problem {
 }
 
 /// A panic is a bug of the server's: it is logged as one, and takes nothing else down.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the signature is the layer's"
+)]
 fn caught(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -7,7 +7,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::PREFIX;
-use super::problem::Problem;
+use super::problem::ProblemView;
 use super::table::{Route, routes};
 use crate::App;
 use crate::auth::Permission;
@@ -20,7 +20,7 @@ use crate::auth::Permission;
         description = "The control plane of Durable. Every route below `/v1/durable` answers the same below `/api/durable`. \
             Refusals are `application/problem+json` with a stable `code`, a sentence and a hint."
     ),
-    components(schemas(Problem))
+    components(schemas(ProblemView))
 )]
 struct Common;
 

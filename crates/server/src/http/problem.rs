@@ -11,8 +11,13 @@ use uuid::Uuid;
 use super::views::FailureView;
 
 /// A refusal: what was wrong, and how to mend it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem(Box<ProblemView>);
+
+/// A refusal: what was wrong, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Problem {
+#[schema(as = Problem)]
+pub(super) struct ProblemView {
     /// A name for this kind of problem, made of its code.
     #[serde(rename = "type")]
     #[schema(example = "urn:durable:problem:not_found")]
@@ -35,7 +40,7 @@ pub struct Problem {
     run_id: Option<Uuid>,
     /// What a workflow's own code said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Box<FailureView>>,
+    error: Option<FailureView>,
     #[serde(skip)]
     retry_after: Option<Duration>,
 }
@@ -43,7 +48,7 @@ pub struct Problem {
 impl Problem {
     /// A problem of a kind.
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(ProblemView {
             kind: format!("urn:durable:problem:{}", code.name()),
             title: code.title(),
             status: code.status().as_u16(),
@@ -53,41 +58,41 @@ impl Problem {
             run_id: None,
             error: None,
             retry_after: None,
-        }
+        }))
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.0.hint = Some(hint.into());
         self
     }
 
     pub(super) fn run_id(mut self, run_id: Option<Uuid>) -> Self {
-        self.run_id = run_id;
+        self.0.run_id = run_id;
         self
     }
 
     pub(super) fn error(mut self, failure: Option<FailureView>) -> Self {
-        self.error = failure.map(Box::new);
+        self.0.error = failure;
         self
     }
 
-    pub(super) const fn retry_after(mut self, time: Duration) -> Self {
-        self.retry_after = Some(time);
+    pub(super) fn retry_after(mut self, time: Duration) -> Self {
+        self.0.retry_after = Some(time);
         self
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_REQUEST);
-        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::BAD_REQUEST);
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
-        if let Some(time) = self.retry_after {
+        if let Some(time) = self.0.retry_after {
             let seconds = time.as_millis().div_ceil(1000).max(1);
             if let Ok(value) = HeaderValue::from_str(&seconds.to_string()) {
                 headers.insert(header::RETRY_AFTER, value);
@@ -129,7 +134,6 @@ codes! {
     InvalidParameter = "invalid_parameter", BAD_REQUEST, "A parameter does not fit";
     InvalidCursor = "invalid_cursor", BAD_REQUEST, "The cursor is not one of this list's";
     InvalidRequest = "invalid_request", BAD_REQUEST, "The request cannot be carried out";
-    InvalidProgram = "invalid_program", BAD_REQUEST, "The program has a mistake";
     Unauthenticated = "unauthenticated", UNAUTHORIZED, "A token is needed";
     Forbidden = "forbidden", FORBIDDEN, "The token does not allow it";
     NotFound = "not_found", NOT_FOUND, "There is no such thing";

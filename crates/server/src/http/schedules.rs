@@ -16,6 +16,7 @@ use super::cursor::List;
 use super::extract::{Body, Name, Params};
 use super::guard::Caller;
 use super::problem::Problem;
+use super::whole::Whole;
 use super::workflows::Run;
 use super::workflows::history::{PageParams, turn};
 use super::workflows::start::{check_input, present};
@@ -47,8 +48,8 @@ pub(super) struct ScheduleRequest {
     overlap: Overlap,
     /// How late a missed tick may still be made up for; 0 skips missed ticks.
     #[serde(default)]
-    #[schema(maximum = 31_536_000_000_u64)]
-    catchup_window_ms: u64,
+    #[schema(value_type = u64, maximum = 31_536_000_000_u64)]
+    catchup_window_ms: Whole,
 }
 
 fn utc() -> String {
@@ -198,7 +199,7 @@ pub(super) async fn create_schedule(
         .time_zone(request.time_zone)
         .workflow_named(request.workflow_type, present(request.input))
         .overlap(request.overlap.into())
-        .catchup(Duration::from_millis(request.catchup_window_ms));
+        .catchup(Duration::from_millis(request.catchup_window_ms.0));
     let schedule = app.acting(&caller).create_schedule(schedule).await?;
     Ok((StatusCode::CREATED, Json(schedule.into())))
 }

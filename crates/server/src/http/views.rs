@@ -61,47 +61,35 @@ pub(super) enum AttributeView {
     Double(f64),
     /// Text.
     Text(String),
-    /// With its type's name.
-    Typed(TypedAttribute),
+    /// An instant.
+    Time(TimeAttribute),
 }
 
-/// A value with its type's name, where the value alone does not tell.
+/// An instant, told apart from text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(
-    deny_unknown_fields,
-    tag = "type",
-    content = "value",
-    rename_all = "snake_case"
-)]
-pub(super) enum TypedAttribute {
-    /// Text.
-    Text(String),
-    /// A whole number.
-    Int(i64),
-    /// A number.
-    Double(f64),
-    /// Yes or no.
-    Bool(bool),
-    /// An instant.
-    Time(Timestamp),
+#[serde(deny_unknown_fields)]
+pub(super) struct TimeAttribute {
+    /// That it is one.
+    r#type: TimeMark,
+    /// When.
+    value: Timestamp,
+}
+
+/// The word `time`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum TimeMark {
+    Time,
 }
 
 impl From<AttributeView> for AttributeValue {
     fn from(view: AttributeView) -> Self {
         match view {
-            AttributeView::Bool(value) | AttributeView::Typed(TypedAttribute::Bool(value)) => {
-                Self::Bool(value)
-            }
-            AttributeView::Int(value) | AttributeView::Typed(TypedAttribute::Int(value)) => {
-                Self::Int(value)
-            }
-            AttributeView::Double(value) | AttributeView::Typed(TypedAttribute::Double(value)) => {
-                Self::Double(value)
-            }
-            AttributeView::Text(value) | AttributeView::Typed(TypedAttribute::Text(value)) => {
-                Self::Text(value)
-            }
-            AttributeView::Typed(TypedAttribute::Time(value)) => Self::Time(value),
+            AttributeView::Bool(value) => Self::Bool(value),
+            AttributeView::Int(value) => Self::Int(value),
+            AttributeView::Double(value) => Self::Double(value),
+            AttributeView::Text(value) => Self::Text(value),
+            AttributeView::Time(time) => Self::Time(time.value),
         }
     }
 }
@@ -113,7 +101,10 @@ impl From<AttributeValue> for AttributeView {
             AttributeValue::Int(value) => Self::Int(value),
             AttributeValue::Double(value) => Self::Double(value),
             AttributeValue::Text(value) => Self::Text(value),
-            AttributeValue::Time(value) => Self::Typed(TypedAttribute::Time(value)),
+            AttributeValue::Time(value) => {
+                let r#type = TimeMark::Time;
+                Self::Time(TimeAttribute { r#type, value })
+            }
         }
     }
 }

@@ -22,19 +22,19 @@ async fn break_down(_ctx: ActivityContext, _input: Value) -> ActivityResult<Valu
 
 #[workflow]
 async fn increment(ctx: WorkflowContext, n: i64) -> WorkflowResult<i64> {
-    Ok(ctx.activity::<add_one>(n).await?)
+    ctx.activity::<add_one>(n).await
 }
 
 #[workflow]
 async fn failing(ctx: WorkflowContext, _input: Value) -> WorkflowResult<Value> {
-    Ok(ctx.activity::<break_down>(Value::Null).await?)
+    ctx.activity::<break_down>(Value::Null).await
 }
 
 /// Waits for the dead letter of its activity to be decided.
 #[workflow]
 async fn parking(ctx: WorkflowContext, _input: Value) -> WorkflowResult<Value> {
     let call = ctx.activity::<break_down>(Value::Null);
-    Ok(call.on_exhausted(ExhaustedPolicy::Park).await?)
+    call.on_exhausted(ExhaustedPolicy::Park).await
 }
 
 /// Waits for `go`; `total` can be asked for, `add` adds to it.
@@ -54,7 +54,7 @@ async fn holding(ctx: WorkflowContext, _input: Value) -> WorkflowResult<Value> {
             Ok(sum.get())
         }
     });
-    Ok(ctx.signal::<Value>("go").await?)
+    ctx.signal::<Value>("go").await
 }
 
 /// A server on a store of its own. Gone when it is dropped.

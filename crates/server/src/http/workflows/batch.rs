@@ -16,6 +16,7 @@ use crate::http::extract::Body;
 use crate::http::guard::Caller;
 use crate::http::problem::Problem;
 use crate::http::views::{AttributeViews, attributes_from};
+use crate::http::whole::Whole;
 
 /// What to do to which runs.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -29,8 +30,8 @@ pub(in crate::http) struct BatchRequest {
     #[serde(default)]
     reason: String,
     /// Most runs; all that match where it is left out.
-    #[schema(minimum = 1)]
-    limit: Option<usize>,
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    limit: Option<Whole>,
     /// Only tells which runs it would be, unless it is set to false.
     #[serde(default = "yes")]
     #[schema(default = true)]
@@ -98,7 +99,9 @@ pub(in crate::http) async fn batch_workflows(
     require_type_named(&caller, request.filter.workflow_type.as_deref())?;
     let client = app.acting(&caller);
     let options = BatchOptions {
-        limit: request.limit,
+        limit: request
+            .limit
+            .map(|limit| usize::try_from(limit.0).unwrap_or(usize::MAX)),
         reason: request.reason,
         dry_run: request.dry_run,
     };

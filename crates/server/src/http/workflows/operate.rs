@@ -13,6 +13,7 @@ use crate::App;
 use crate::http::extract::{Body, IdempotencyKey, OptionalBody, RunId};
 use crate::http::guard::Caller;
 use crate::http::problem::Problem;
+use crate::http::whole::Whole;
 
 /// Why.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -28,8 +29,8 @@ pub(in crate::http) struct ReasonRequest {
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ResetRequest {
     /// Number of the last event that still counts.
-    #[schema(minimum = 1)]
-    to_sequence: i64,
+    #[schema(value_type = i64, minimum = 1)]
+    to_sequence: Whole,
 }
 
 /// A person's decision.
@@ -46,7 +47,7 @@ pub(in crate::http) struct ApproveRequest {
 
 /// Asks a run to stop; it may clean up first.
 #[utoipa::path(post, path = "/workflows/{id}/cancel", tag = "workflows", request_body = Option<ReasonRequest>,
-    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, description = "One request per key")),
+    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One request per key")),
     responses((status = 202, description = "It was asked", body = Run)))]
 pub(in crate::http) async fn cancel_workflow(
     State(app): State<App>,
@@ -117,13 +118,15 @@ pub(in crate::http) async fn reset_workflow(
     Body(request): Body<ResetRequest>,
 ) -> Result<Json<Run>, Problem> {
     let client = caller.acting_on(&app, id).await?;
-    client.reset_to(id, request.to_sequence).await?;
+    client
+        .reset_to(id, i64::try_from(request.to_sequence.0).unwrap_or(i64::MAX))
+        .await?;
     super::show(&app, id).await.map(Json)
 }
 
 /// Tells a run what a person decided: the signal `approve`, with `{"approved", "by", "payload"}`.
 #[utoipa::path(post, path = "/workflows/{id}/approve", tag = "workflows", request_body = Option<ApproveRequest>,
-    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, description = "One decision per key")),
+    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One decision per key")),
     responses((status = 202, description = "It was told", body = Run)))]
 pub(in crate::http) async fn approve_workflow(
     State(app): State<App>,

@@ -21,6 +21,7 @@ use crate::http::extract::{Body, IdempotencyKey};
 use crate::http::guard::Caller;
 use crate::http::problem::{Code, Problem};
 use crate::http::views::{AttributeViews, attributes_from};
+use crate::http::whole::Whole;
 
 /// A run to start.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -51,11 +52,11 @@ pub(in crate::http) struct StartRequest {
     #[schema(value_type = Value, required = false)]
     memo: Payload,
     /// Time for the run, all its iterations together.
-    #[schema(minimum = 1)]
-    execution_timeout_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    execution_timeout_ms: Option<Whole>,
     /// Time for each iteration.
-    #[schema(minimum = 1)]
-    run_timeout_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    run_timeout_ms: Option<Whole>,
 }
 
 /// What happens when a workflow id is used again.
@@ -96,7 +97,7 @@ pub(in crate::http) struct SignalWithStartRequest {
 
 /// Starts a run. Sent again with the same key, it is the same run.
 #[utoipa::path(post, path = "/workflows", tag = "workflows", request_body = StartRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "One run per key")),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One run per key")),
     responses((status = 201, description = "The run", body = Run)))]
 pub(in crate::http) async fn start_workflow(
     State(app): State<App>,
@@ -104,7 +105,9 @@ pub(in crate::http) async fn start_workflow(
     IdempotencyKey(key): IdempotencyKey,
     Body(request): Body<StartRequest>,
 ) -> Result<(StatusCode, Json<Run>), Problem> {
-    let start = request.check(&caller, key)?.into_start(app.acting(&caller));
+    let start = request
+        .check(&caller, key)?
+        .into_start(&app.acting(&caller));
     let run = start.await?;
     super::show(&app, run.id())
         .await
@@ -113,7 +116,7 @@ pub(in crate::http) async fn start_workflow(
 
 /// Starts a run that finds a signal waiting. A run that is there already, by idempotency key or workflow id, gets the signal as well.
 #[utoipa::path(post, path = "/workflows/signal-with-start", tag = "workflows", request_body = SignalWithStartRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "One run and one signal per key")),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One run and one signal per key")),
     responses((status = 201, description = "The run", body = Run)))]
 pub(in crate::http) async fn signal_with_start(
     State(app): State<App>,
@@ -128,7 +131,7 @@ pub(in crate::http) async fn signal_with_start(
         .idempotency_key
         .as_deref()
         .map(|key| id_of(&["signal-with-start", key]));
-    let start = start.into_start(app.acting(&caller));
+    let start = start.into_start(&app.acting(&caller));
     let start = match signal_id {
         Some(id) => start.signal_as(id, signal_type, &signal.payload),
         None => start.signal(signal_type, &signal.payload),
@@ -158,7 +161,7 @@ impl StartRequest {
         Ok(self)
     }
 
-    fn into_start(self, client: Client) -> Start<Untyped> {
+    fn into_start(self, client: &Client) -> Start<Untyped> {
         let input = present(self.input);
         let mut start = client
             .start_named(self.workflow_type, input)
@@ -176,10 +179,10 @@ impl StartRequest {
             start = start.memo(&self.memo);
         }
         if let Some(timeout) = self.execution_timeout_ms {
-            start = start.execution_timeout(Duration::from_millis(timeout));
+            start = start.execution_timeout(Duration::from_millis(timeout.0));
         }
         if let Some(timeout) = self.run_timeout_ms {
-            start = start.run_timeout(Duration::from_millis(timeout));
+            start = start.run_timeout(Duration::from_millis(timeout.0));
         }
         start
     }

@@ -131,7 +131,7 @@ impl WaitParams {
 
 /// Sends a signal.
 #[utoipa::path(post, path = "/workflows/{id}/signal", tag = "workflows", request_body = SignalRequest,
-    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, description = "One signal per key")),
+    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One signal per key")),
     responses((status = 202, description = "It was taken", body = SignalTaken)))]
 pub(in crate::http) async fn signal_workflow(
     State(app): State<App>,
@@ -179,7 +179,7 @@ pub(in crate::http) async fn query_workflow(
 
 /// Asks a run for something that it answers. Waits for the answer, ten seconds unless told otherwise; 202 where it is not there by then.
 #[utoipa::path(post, path = "/workflows/{id}/update", tag = "workflows", request_body = UpdateRequest,
-    params(("id" = Uuid, Path, description = "The run"), WaitParams, ("Idempotency-Key" = Option<String>, Header, description = "One update per key")),
+    params(("id" = Uuid, Path, description = "The run"), WaitParams, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One update per key")),
     responses(
         (status = 200, description = "The answer, or why there is none", body = UpdateAnswer),
         (status = 202, description = "There is no answer yet", body = UpdateAnswer)))]
