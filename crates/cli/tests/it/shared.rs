@@ -105,10 +105,10 @@ fn one_of_two_servers_is_killed_under_load_and_nothing_is_lost() {
     let mut one = Some(one);
     let mut ids = Vec::new();
     for n in 0..120 {
-        if n == 60 {
-            if let Some(one) = one.take() {
-                one.kill();
-            }
+        if n == 60
+            && let Some(one) = one.take()
+        {
+            one.kill();
         }
         let order = if n % 2 == 0 {
             [first.as_str(), second.as_str()]
