@@ -202,8 +202,10 @@ pub(in crate::http) fn check_input(workflow_type: &str, input: &Payload) -> Resu
     if workflow_type != durable_program::PROGRAM_TYPE {
         return Ok(());
     }
-    durable_program::check(input)
-        .map_err(|mistake| Problem::new(Code::InvalidProgram, mistake.to_string()))
+    durable_program::check(&present(input.clone())).map_err(|mistake| {
+        Problem::new(Code::InvalidProgram, mistake.to_string())
+            .hint("docs/guide/program.md has the language")
+    })
 }
 
 /// An id that is the same for the same words.
