@@ -33,7 +33,7 @@ async fn stumbling(ctx: WorkflowContext, policy: RetryPolicy) -> WorkflowResult<
 
 #[workflow]
 async fn unheard(ctx: WorkflowContext, _input: ()) -> WorkflowResult<()> {
-    ctx.activity_named("nobody_has_it", &()).await
+    ctx.activity_named("nobody_has_it", ()).await
 }
 
 #[workflow]
