@@ -40,12 +40,12 @@ impl Chore for Due {
         node.hub.due.plan(node.runtime.instant() + UNTIL_RUNG);
         let fired = self.timeouts.check_timeouts().await?;
         if fired.tasks_ready > 0 || fired.tasks_timed_out > 0 {
-            node.hub.tasks.notify_one();
+            node.hub.claimable_here();
         }
         if !fired.runs_timed_out.is_empty() {
             node.hub.messages.notify_one();
             for run_id in &fired.runs_timed_out {
-                node.pool.cancel_run(*run_id);
+                node.cancel_run(*run_id);
             }
             node.hub.finished(&fired.runs_timed_out);
         }

@@ -85,7 +85,7 @@ impl Client {
     async fn decided(&self, run_id: Uuid, id: Uuid, outcome: &DecisionOutcome) -> Result<()> {
         match outcome {
             DecisionOutcome::Done => {
-                self.shared.hub.tasks.notify_one();
+                self.shared.hub.claimable_here();
                 self.ring(run_id);
                 Ok(())
             }

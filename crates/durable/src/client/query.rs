@@ -2,20 +2,31 @@
 
 use std::time::Duration;
 
-use durable_core::{Payload, ProgramState, QueryError};
+use durable_core::{NumberedEvent, Payload, ProgramState, QueryError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::{Client, RunHandle};
-use crate::engine::{Hosted, ROUTED_QUERY, panic_text, rebuild};
+use crate::engine::{Hosted, ROUTED_QUERY, birth, panic_text, query_elsewhere, rebuild};
 use crate::error::Kind;
+use crate::hosting::HostError;
 use crate::persistence::model::{NewUpdate, RunRecord, WorkerFilter, WorkerStatus};
 use crate::{Error, Result};
 
 /// How often a run that has not begun is looked at again, and the wait in between.
 const LOOKS_MAX: u32 = 8;
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
+/// Hosts that are asked in turn, where each goes away before it answers.
+const HOSTS_ASKED_MAX: u32 = 3;
+
+/// A run, ready to be asked.
+enum Rebuilt {
+    /// Its code is here.
+    Here(Box<ProgramState>),
+    /// Its code is in another process, which has to be told its history.
+    Elsewhere(Box<RunRecord>, Vec<NumberedEvent>),
+}
 
 impl Client {
     /// Asks a run about its state by one of the queries that its code set up; changes nothing. Also answers for runs that have ended.
@@ -35,7 +46,10 @@ impl Client {
         let input = Payload::from_value(input)
             .map_err(|error| Error::payload(format!("the input of query {name}"), error))?;
         let program = match self.rebuilt(run_id).await {
-            Ok(program) => program,
+            Ok(Rebuilt::Here(program)) => *program,
+            Ok(Rebuilt::Elsewhere(run, events)) => {
+                return self.asked_elsewhere(*run, events, name, input).await;
+            }
             Err(error) if error.is_no_worker_for_type() => {
                 return self.routed_query(run_id, name, input, error).await;
             }
@@ -53,6 +67,47 @@ impl Client {
         answer
             .to_value()
             .map_err(|error| Error::payload(format!("the answer of query {name}"), error))
+    }
+
+    /// Asks a host that is attached here, by an instance made for this once; another one where the first goes away meanwhile.
+    async fn asked_elsewhere<R: DeserializeOwned>(
+        &self,
+        run: RunRecord,
+        events: Vec<NumberedEvent>,
+        name: &str,
+        input: Payload,
+    ) -> Result<R> {
+        let (shared, run_id) = (&self.shared, run.id);
+        let mut why = "no worker hosts it any more".to_owned();
+        for _ in 0..HOSTS_ASKED_MAX {
+            let hosts = &shared.workflows;
+            let Some(host) = hosts.elsewhere_for(&run.workflow_type, &run.version) else {
+                break;
+            };
+            let info = birth(&run, &shared.runtime).info;
+            let asked = query_elsewhere(&host, info, events.clone(), name, input.clone());
+            match asked.await {
+                Ok(Ok(answer)) => {
+                    return answer.to_value().map_err(|error| {
+                        Error::payload(format!("the answer of query {name}"), error)
+                    });
+                }
+                Ok(Err(failure)) => {
+                    let name = name.to_owned();
+                    let source = QueryError::Failed { name, failure };
+                    return Err(Kind::Query { run_id, source }.into());
+                }
+                Err(HostError::Broken(reason)) => {
+                    return Err(Kind::Unreadable { run_id, reason }.into());
+                }
+                Err(error) => why = error.to_string(),
+            }
+        }
+        Err(Kind::Unreadable {
+            run_id,
+            reason: why,
+        }
+        .into())
     }
 
     /// Asks a process that hosts the workflow, by way of the run's inbox; `nobody` is the answer if there is none.
@@ -110,7 +165,7 @@ impl Client {
     }
 
     /// The run's program as its committed history leaves it.
-    async fn rebuilt(&self, run_id: Uuid) -> Result<ProgramState> {
+    async fn rebuilt(&self, run_id: Uuid) -> Result<Rebuilt> {
         let shared = &self.shared;
         for _ in 0..LOOKS_MAX {
             let after = self.get(run_id).await?.history_start;
@@ -138,9 +193,17 @@ impl Client {
                 .filter(|event| event.sequence_num <= run.sequence)
                 .map(|event| (event.sequence_num, event.event))
                 .collect();
+            let (workflow_type, version) = (&run.workflow_type, &run.version);
+            if shared
+                .workflows
+                .elsewhere_for(workflow_type, version)
+                .is_some()
+            {
+                return Ok(Rebuilt::Elsewhere(Box::new(run), events));
+            }
             let rebuilt = rebuild(&shared.workflows, &shared.runtime, &run, events);
             return match rebuilt {
-                Ok((program, _)) => Ok(program),
+                Ok((program, _)) => Ok(Rebuilt::Here(Box::new(program))),
                 Err(reason) => Err(Kind::Unreadable { run_id, reason }.into()),
             };
         }

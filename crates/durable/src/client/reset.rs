@@ -86,7 +86,7 @@ impl Client {
             match outcomes.into_iter().next() {
                 Some(TurnOutcome::Committed(_)) => {
                     self.close_letters(run, &cut.failed_activities()).await?;
-                    self.shared.hub.tasks.notify_one();
+                    self.shared.hub.claimable_here();
                     self.shared.hub.messages.notify_one();
                     // Updates that are forgotten have failed.
                     self.shared.hub.answered(run_id);

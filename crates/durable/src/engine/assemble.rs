@@ -162,7 +162,7 @@ impl Assembly<'_> {
         let run_id = self.identity.child_run_id(&child_id);
         let version = self.workflows.newest(workflow_type).unwrap_or_default();
         let mut start = StartRun::new(run_id, workflow_type, input);
-        start.version = version.to_owned();
+        start.version = version;
         start.trace.clone_from(&self.place.trace);
         start.execution_timeout = options.execution_timeout;
         start.run_timeout = options.run_timeout;

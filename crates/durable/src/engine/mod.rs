@@ -15,6 +15,7 @@ mod builder;
 mod cache;
 mod decide;
 mod desk;
+mod elsewhere;
 mod hand_over;
 mod hub;
 mod load;
@@ -33,8 +34,9 @@ use tracing::{debug, warn};
 pub use builder::EngineBuilder;
 pub(crate) use decide::ROUTED_QUERY;
 pub(crate) use desk::Desk;
+pub(crate) use elsewhere::query_elsewhere;
 pub(crate) use hub::Hub;
-pub(crate) use load::rebuild;
+pub(crate) use load::{birth, rebuild};
 pub(crate) use node::{Hosted, Node};
 pub use settings::{ChoreSettings, Settings, TurnSettings};
 pub(crate) use turner::{Turner, panic_text};
@@ -112,7 +114,7 @@ impl Engine {
         node.runtime
             .spawn(chores::listen(Arc::clone(&node), stops.all.clone()));
         chores::start_all(&node, &turner, &stops.claims, &stops.all);
-        let client = Client::beside(&node);
+        let client = Client::beside(&node, &turner);
         Self {
             node,
             turner,

@@ -19,6 +19,7 @@ mod update;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use activity::ActivityCall;
@@ -39,6 +40,7 @@ use durable_core::TraitProgram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::hosting::{Attached, WorkflowHosts};
 use crate::persistence::model::HostedType;
 
 /// Workflow code that an engine can host, whichever front door it was written for.
@@ -121,6 +123,8 @@ pub struct WorkflowRegistry {
     by_type: BTreeMap<HostedType, Factory>,
     /// Takes every type that has no code of its own.
     dynamic: Option<Factory>,
+    /// Types whose code is in other processes; the same for all clones.
+    elsewhere: Arc<WorkflowHosts>,
 }
 
 impl WorkflowRegistry {
@@ -158,7 +162,7 @@ impl WorkflowRegistry {
         self.dynamic.is_some()
     }
 
-    /// Types and versions, in order.
+    /// Types and versions whose code is here, in order.
     #[must_use]
     pub fn hosted(&self) -> Vec<HostedType> {
         self.by_type.keys().cloned().collect()
@@ -167,23 +171,45 @@ impl WorkflowRegistry {
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_type.is_empty() && self.dynamic.is_none()
+        self.by_type.is_empty() && self.dynamic.is_none() && self.elsewhere.is_empty()
     }
 
-    /// Whether a type is hosted in this version.
+    /// Whether a type is hosted in this version: its code is here, or in a process that is attached here.
     #[must_use]
     pub fn hosts(&self, workflow_type: &str, version: &str) -> bool {
         self.factory(workflow_type, version).is_some()
+            || self.elsewhere.pick(workflow_type, version).is_some()
+    }
+
+    /// The hosts of code in other processes.
+    pub(crate) fn elsewhere(&self) -> &Arc<WorkflowHosts> {
+        &self.elsewhere
+    }
+
+    /// The host of a type whose code is not here.
+    pub(crate) fn elsewhere_for(
+        &self,
+        workflow_type: &str,
+        version: &str,
+    ) -> Option<Arc<Attached>> {
+        let here = self.factory(workflow_type, version).is_some();
+        if here {
+            None
+        } else {
+            self.elsewhere.pick(workflow_type, version)
+        }
     }
 
     /// The newest version of a type: what a new run of it is pinned to.
     #[must_use]
-    pub fn newest(&self, workflow_type: &str) -> Option<&str> {
-        self.by_type
+    pub fn newest(&self, workflow_type: &str) -> Option<String> {
+        let here = self
+            .by_type
             .keys()
             .rev()
             .find(|hosted| hosted.workflow_type == workflow_type)
-            .map(|hosted| hosted.version.as_str())
+            .map(|hosted| hosted.version.clone());
+        here.or_else(|| self.elsewhere.newest_version(workflow_type))
     }
 
     pub(crate) fn program(&self, birth: Birth) -> Option<Box<dyn Program>> {
