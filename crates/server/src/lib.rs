@@ -2,5 +2,6 @@
 
 pub mod app;
 pub mod auth;
+pub mod grpc;
 
 pub use app::{App, AppSettings};

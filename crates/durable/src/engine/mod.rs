@@ -179,7 +179,9 @@ impl Engine {
         node.pool.stop_accepting();
         self.stops.claims.cancel();
         let grace = node.settings.shutdown_grace;
-        let left = node.pool.drain(grace).await;
+        let (mut left, elsewhere) =
+            tokio::join!(node.pool.drain(grace), node.remote_workers.drain(grace));
+        left.extend(elsewhere);
         let more = grace.clamp(FAREWELL_MIN, FAREWELL_MAX);
         // Either may be dropped at any point: a shutdown that is given up is a crash, which loses nothing.
         tokio::select! {

@@ -253,9 +253,16 @@ impl Drop for RemoteWorker {
 }
 
 impl Shared {
+    /// Whether it takes anything new at all.
+    fn takes_new(&self) -> bool {
+        self.accepting.load(Ordering::SeqCst)
+            && !self.closed.is_cancelled()
+            && !self.node.remote_workers.closing.is_cancelled()
+    }
+
     /// Tasks it could take now.
     fn room(&self) -> usize {
-        if !self.accepting.load(Ordering::SeqCst) {
+        if !self.takes_new() {
             return 0;
         }
         let slots = *self.slots.lock();
@@ -344,7 +351,7 @@ impl Shared {
             }
         };
         let found = tasks.len();
-        if self.closed.is_cancelled() {
+        if !self.takes_new() {
             let leases = tasks.into_iter().map(|task| task.lease).collect();
             if let Err(error) = self.node.release_for(leases).await {
                 // Their leases run out and the reaper takes them back.
@@ -475,11 +482,15 @@ fn key(lease: &TaskLease) -> (Uuid, Uuid) {
 #[derive(Default)]
 pub(crate) struct RemoteWorkers {
     open: AtomicUsize,
+    /// None of them takes anything new.
+    closing: CancellationToken,
+    emptied: Notify,
     /// By run, task and token.
     running: Mutex<BTreeMap<(Uuid, Uuid, Uuid), Running>>,
 }
 
 struct Running {
+    lease: TaskLease,
     /// Not known of a task that was taken over from an earlier connection.
     activity_id: Option<String>,
     cancel: CancellationToken,
@@ -488,6 +499,7 @@ struct Running {
 impl RemoteWorkers {
     fn runs(&self, lease: &TaskLease, activity_id: Option<String>, cancel: CancellationToken) {
         let running = Running {
+            lease: lease.clone(),
             activity_id,
             cancel,
         };
@@ -497,7 +509,38 @@ impl RemoteWorkers {
 
     fn ended(&self, lease: &TaskLease) {
         let key = (lease.run_id, lease.task_id, lease.token);
-        self.running.lock().remove(&key);
+        let mut running = self.running.lock();
+        running.remove(&key);
+        if running.is_empty() {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// Takes nothing new, and waits until nothing runs, at most for `grace`; then answers the leases of what still runs.
+    pub(crate) async fn drain(&self, grace: Duration) -> Vec<TaskLease> {
+        self.closing.cancel();
+        let emptied = async {
+            loop {
+                let emptied = self.emptied.notified();
+                tokio::pin!(emptied);
+                emptied.as_mut().enable();
+                if self.running.lock().is_empty() {
+                    return;
+                }
+                emptied.await;
+            }
+        };
+        if tokio::time::timeout(grace, emptied).await.is_ok() {
+            return Vec::new();
+        }
+        let running = self.running.lock();
+        running
+            .values()
+            .map(|running| {
+                running.cancel.cancel();
+                running.lease.clone()
+            })
+            .collect()
     }
 
     /// Asks a running activity to stop; the store has given it up already.
