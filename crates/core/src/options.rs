@@ -76,6 +76,9 @@ pub enum ClosePolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChildOptions {
+    /// The user's own key for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow_id: Option<String>,
     /// What happens to it when its parent ends first.
     pub close_policy: ClosePolicy,
     /// Time for all its iterations together.
@@ -92,6 +95,17 @@ pub struct ChildOptions {
         skip_serializing_if = "Option::is_none"
     )]
     pub run_timeout: Option<Duration>,
+}
+
+impl ActivityOptions {
+    /// The first clock that runs out of an attempt that gives no sign.
+    #[must_use]
+    pub fn silent_attempt_max(&self) -> Duration {
+        let beat = self
+            .heartbeat_timeout
+            .unwrap_or(self.start_to_close_timeout);
+        beat.min(self.start_to_close_timeout)
+    }
 }
 
 impl Default for ActivityOptions {

@@ -47,6 +47,7 @@
 //! ```
 
 pub mod activity;
+pub mod admin;
 mod chores;
 pub mod client;
 pub mod codec;

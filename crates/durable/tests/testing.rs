@@ -35,6 +35,26 @@ fn env() -> everruns_durable::testing::TestEnvBuilder {
         .activity(ship)
 }
 
+#[workflow]
+async fn by_name(ctx: WorkflowContext, cents: u64) -> WorkflowResult<(String, String)> {
+    let here = ctx.local_activity_named("charge", cents).await?;
+    let child = ctx.child_named("order", cents).workflow_id("order-7");
+    Ok((here, child.await?))
+}
+
+#[tokio::test]
+async fn what_is_known_by_name_only_is_called_and_a_child_has_its_key() {
+    let env = env().workflow::<by_name>().start().await;
+    let (here, parcel) = env.run::<by_name>(7).await.expect("completes");
+    assert_eq!(here, "receipt for 7");
+    assert_eq!(parcel, "parcel for receipt for 7");
+    let filter = RunFilter::default().business_id("order-7");
+    let found = env.with(|client| async move { client.list(filter, Page::default()).await });
+    let found = found.await.expect("listed");
+    assert_eq!(found.runs.len(), 1);
+    assert_eq!(found.runs[0].workflow_type, "order");
+}
+
 // ---- the environment ----------------------------------------------------------------------------
 
 #[tokio::test]

@@ -3,5 +3,6 @@
 pub mod app;
 pub mod auth;
 pub mod grpc;
+pub mod http;
 
 pub use app::{App, AppSettings};

@@ -19,7 +19,7 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_core::{Payload, signal_types};
+use durable_core::{Payload, error_types, signal_types};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -27,6 +27,7 @@ pub use batch::{BatchOptions, BatchOutcome};
 pub use find::RunPage;
 pub use handle::RunHandle;
 pub use history::History;
+pub(crate) use query::Rebuilt;
 pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
 #[cfg(feature = "postgres")]
 pub(crate) use start::start_of;
@@ -43,7 +44,7 @@ use crate::observability::Listeners;
 use crate::persistence::model::{
     NewSignal, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
-use crate::persistence::{OpenOptions, WorkflowEventStore, open};
+use crate::persistence::{OpenOptions, Ring, WorkflowEventStore, open};
 use crate::reliability::BackpressureCoordinator;
 use crate::runtime::Runtime;
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
@@ -194,6 +195,12 @@ impl Client {
         RunHandle::new(self.clone(), run_id)
     }
 
+    /// [`Client::run`] of a type known by name only, or not at all.
+    #[must_use]
+    pub fn run_named(&self, run_id: Uuid) -> RunHandle<Untyped> {
+        RunHandle::new(self.clone(), run_id)
+    }
+
     /// A run as it stands.
     ///
     /// # Errors
@@ -279,14 +286,20 @@ impl Client {
             run_id,
             reason: reason.to_owned(),
         };
-        let outcomes = self
-            .retried(|| {
+        let (outcomes, doubt) = self
+            .retried_with_doubt(|| {
                 let requests = vec![request.clone()];
                 self.shared.store.terminate_runs(requests, None)
             })
             .await?;
         match outcomes.first() {
             Some(TerminateOutcome::Terminated) => {
+                self.terminated(&[run_id]).await;
+                Ok(())
+            }
+            Some(TerminateOutcome::AlreadyFinished(_))
+                if doubt == Doubt::Some && self.was_terminated(&request).await? =>
+            {
                 self.terminated(&[run_id]).await;
                 Ok(())
             }
@@ -299,10 +312,21 @@ impl Client {
         }
     }
 
+    /// Whether the run ended that way, by a try whose answer was lost.
+    async fn was_terminated(&self, request: &TerminateRun) -> Result<bool> {
+        let run = self.get(request.run_id).await?;
+        Ok(run.error.is_some_and(|error| {
+            error.error_type == error_types::WORKFLOW_TERMINATED && error.message == request.reason
+        }))
+    }
+
     /// Tells everybody concerned of runs that were ended here.
     async fn terminated(&self, runs: &[Uuid]) {
         self.shared.hub.finished(runs);
-        self.shared.hub.messages.notify_one();
+        self.leave_to_chores(Ring {
+            messages: true,
+            ..Ring::default()
+        });
         for run_id in runs {
             self.ring(*run_id);
             let beside = self.shared.beside.as_ref();
@@ -331,8 +355,27 @@ impl Client {
         }
     }
 
+    /// The engine beside does its chores; without one, the others do.
+    fn leave_to_chores(&self, ring: Ring) {
+        if self.shared.beside.is_some() {
+            self.shared.hub.heard(ring);
+        } else {
+            self.shared.hub.tell_others(ring);
+        }
+    }
+
     /// Calls again, a few times, where the store could not be reached and a repeat does no harm.
     async fn retried<T, E, F>(&self, call: impl Fn() -> F) -> Result<T>
+    where
+        E: Into<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let (answer, _) = self.retried_with_doubt(call).await?;
+        Ok(answer)
+    }
+
+    /// The same, for calls whose repeat answers otherwise: also tells whether an earlier try may have been carried out.
+    async fn retried_with_doubt<T, E, F>(&self, call: impl Fn() -> F) -> Result<(T, Doubt)>
     where
         E: Into<Error>,
         F: Future<Output = Result<T, E>>,
@@ -341,7 +384,8 @@ impl Client {
         let mut attempt = 0;
         loop {
             let error: Error = match call().await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) if attempt == 0 => return Ok((answer, Doubt::None)),
+                Ok(answer) => return Ok((answer, Doubt::Some)),
                 Err(error) => error.into(),
             };
             if !error.is_retryable() || error.is_shutting_down() || attempt == RETRIES_MAX {
@@ -352,6 +396,13 @@ impl Client {
             attempt += 1;
         }
     }
+}
+
+/// Whether a call may have been carried out before it was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    None,
+    Some,
 }
 
 /// How often a call is repeated before its error is the caller's: about three seconds in all.

@@ -83,6 +83,7 @@ impl Assembly<'_> {
             attributes: std::collections::BTreeMap::new(),
             outbox: Vec::new(),
             step_logs: Vec::new(),
+            requeued_letters: Vec::new(),
             next: Next::Wait,
             lease: None,
             owner: None,
@@ -164,6 +165,7 @@ impl Assembly<'_> {
         let mut start = StartRun::new(run_id, workflow_type, input);
         start.version = version;
         start.trace.clone_from(&self.place.trace);
+        start.business_id.clone_from(&options.workflow_id);
         start.execution_timeout = options.execution_timeout;
         start.run_timeout = options.run_timeout;
         NewChild {

@@ -29,6 +29,8 @@ pub(crate) struct Hub {
     pub(crate) messages: Notify,
     /// Leases may have run out.
     pub(crate) leases: Notify,
+    /// What others see of this process has changed: a sign of life is due now.
+    pub(crate) signs: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
     /// Schedules may have a tick due.
@@ -48,6 +50,7 @@ impl Hub {
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
+            signs: Notify::new(),
             due: DueBell::default(),
             schedules: ScheduleBell::default(),
             ownership: OwnershipBell::default(),
@@ -101,6 +104,11 @@ impl Hub {
         self.ring_others(|ring| ring.finished_runs.extend([run_id]));
     }
 
+    /// Other processes should look at this.
+    pub(crate) fn tell_others(&self, ring: Ring) {
+        self.ring_others(|empty| *empty = ring);
+    }
+
     fn ring_others(&self, fill: impl FnOnce(&mut Ring)) {
         let Some(bell) = &self.bell else { return };
         let mut ring = Ring::default();
@@ -119,10 +127,14 @@ impl Hub {
             self.elsewhere
                 .ring(ring.task_types.iter().map(String::as_str));
         }
+        if ring.everything || ring.messages {
+            self.messages.notify_one();
+        }
+        if ring.everything || ring.clocks {
+            self.due.ring();
+        }
         if ring.everything {
             self.turns.notify_one();
-            self.messages.notify_one();
-            self.due.ring();
             self.schedules.ring();
             for waiter in self.finished.lock().values() {
                 waiter.bell.notify_waiters();

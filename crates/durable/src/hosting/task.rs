@@ -84,10 +84,6 @@ impl Node {
             now: None,
         };
         let tasks = self.store.claim_tasks(claim).await?;
-        let ends = tasks.iter().map(|task| clock(&task.options));
-        if let Some(first) = ends.min() {
-            self.hub.due.due_in(self.runtime.instant(), first);
-        }
         Ok(admitted(&*self.store, &self.pool, &self.hub, tasks).await)
     }
 
@@ -109,19 +105,30 @@ impl Node {
                 Err(error) => return Err(error),
             }
         };
+        let mut moved = false;
         for (result, outcome) in results.iter().zip(&outcomes) {
             match outcome {
                 FinishOutcome::Recorded { line_moved, .. } => {
-                    if *line_moved {
-                        self.hub.claimable_here();
-                    }
+                    moved |= line_moved;
                     self.hub.ready_runs([result.lease.run_id]);
                 }
                 FinishOutcome::Retrying { visible_at } => self.retried_at(*visible_at),
                 FinishOutcome::Parked | FinishOutcome::LeaseLost => {}
             }
         }
+        if moved {
+            self.queue_has_moved().await;
+        }
         Ok(outcomes)
+    }
+
+    /// Tasks may be claimed whose types only the store knows.
+    async fn queue_has_moved(&self) {
+        match self.store.waiting_types().await {
+            Ok(waiting) => self.hub.claimable(waiting.tasks.iter().map(String::as_str)),
+            // What was stored is stored; whoever looks here looks.
+            Err(_) => self.hub.claimable_here(),
+        }
     }
 
     fn result(&self, (lease, outcome): (TaskLease, TaskOutcome)) -> TaskResult {
@@ -149,16 +156,8 @@ impl Node {
         let releases = leases.into_iter().map(TaskRelease::now).collect();
         let released = self.store.release_tasks(releases, None).await?;
         if released.contains(&true) {
-            self.hub.claimable_here();
+            self.queue_has_moved().await;
         }
         Ok(released)
     }
-}
-
-/// The first of a running task's clocks to run out.
-fn clock(options: &durable_core::ActivityOptions) -> Duration {
-    let close = options.start_to_close_timeout;
-    options
-        .heartbeat_timeout
-        .map_or(close, |beat| beat.min(close))
 }

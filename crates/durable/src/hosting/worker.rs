@@ -79,7 +79,10 @@ struct Shared {
     held: Mutex<BTreeMap<(Uuid, Uuid), Held>>,
     /// There may be room again.
     room: Notify,
+    /// Not once it is about to leave.
     accepting: AtomicBool,
+    /// An operator has asked it to drain; that can be taken back.
+    drained: AtomicBool,
     closed: CancellationToken,
     completed: AtomicU64,
     failed: AtomicU64,
@@ -104,6 +107,7 @@ impl RemoteWorker {
             held: Mutex::default(),
             room: Notify::new(),
             accepting: AtomicBool::new(true),
+            drained: AtomicBool::new(false),
             closed: CancellationToken::new(),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -256,6 +260,7 @@ impl Shared {
     /// Whether it takes anything new at all.
     fn takes_new(&self) -> bool {
         self.accepting.load(Ordering::SeqCst)
+            && !self.drained.load(Ordering::SeqCst)
             && !self.closed.is_cancelled()
             && !self.node.remote_workers.closing.is_cancelled()
     }
@@ -415,18 +420,19 @@ impl Shared {
         };
         match self.node.store.worker_heartbeat(beat, None).await? {
             None | Some(WorkerStatus::Stopped) => self.register().await,
-            Some(WorkerStatus::Draining) => {
-                self.accepting.store(false, Ordering::SeqCst);
+            Some(status) => {
+                self.drained
+                    .store(status == WorkerStatus::Draining, Ordering::SeqCst);
+                self.room.notify_one();
                 Ok(true)
             }
-            Some(WorkerStatus::Active | WorkerStatus::Stale) => Ok(true),
         }
     }
 
     async fn register(&self) -> StoreResult<bool> {
         let profile = &self.profile;
         let now = self.node.runtime.now();
-        let accepting = self.accepting.load(Ordering::SeqCst);
+        let accepting = self.takes_new();
         let hosted = Hosted {
             workflow_types: profile.workflow_types.clone(),
             takes_any_workflow: false,

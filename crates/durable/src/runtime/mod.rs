@@ -5,6 +5,7 @@
 //! and seeded choices, and kill a node at any of its awaits.
 
 mod clock;
+mod guard;
 mod life;
 mod resources;
 
@@ -17,6 +18,8 @@ use durable_core::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
+
+pub(crate) use guard::guarded;
 
 pub use clock::{Clock, SystemClock};
 pub use life::Life;

@@ -30,7 +30,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Claims until it is told to stop.
-    pub(crate) async fn run(self, stop: CancellationToken) {
+    pub(crate) async fn run(&self, stop: &CancellationToken) {
         if self.pool.activities.is_empty() {
             return;
         }
@@ -40,7 +40,7 @@ impl Claims {
         loop {
             let more = match self.pool.pressure() {
                 Some(_) => More::WhenFreer,
-                None => self.claim(&stop).await,
+                None => self.claim(stop).await,
             };
             let failed = matches!(more, More::AfterPause);
             let rest = async {
@@ -114,6 +114,10 @@ impl Claims {
         let Some(first) = first else {
             return More::Later;
         };
+        // It may have been asked to drain while it waited.
+        if !self.pool.accepting_tasks() {
+            return More::WhenFreer;
+        }
         let mut slots = vec![first];
         let want = self.pool.claim_size();
         while slots.len() < want
@@ -187,7 +191,11 @@ pub(crate) async fn admitted(
     let mut runnable = Vec::with_capacity(tasks.len());
     for (task, verdict) in tasks.into_iter().zip(verdicts) {
         match verdict {
-            Verdict::Run => runnable.push(task),
+            Verdict::Run => {
+                let first = task.options.silent_attempt_max();
+                hub.due.due_in(pool.runtime.instant(), first);
+                runnable.push(task);
+            }
             Verdict::Park(wait) => {
                 hub.due.due_in(pool.runtime.instant(), wait);
                 parked.push(TaskRelease::parked(task.lease, wait));
