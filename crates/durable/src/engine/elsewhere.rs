@@ -130,6 +130,12 @@ impl Turner {
         let mut steps = match ask_host(&seat, way.beginning(), &items).await {
             Ok(steps) => steps,
             Err(HostError::Broken(reason)) => return Err(fault(reason, finished)),
+            // To tell it everything again would end in the same answer.
+            Err(HostError::NotKept) if way.beginning() == Beginning::Start => {
+                let reason =
+                    "the worker was told everything and says that it does not keep the run";
+                return Err(fault(reason.to_owned(), finished));
+            }
             Err(why) => return Err(Trouble::Again { why, finished }),
         };
         let told = items.len();

@@ -252,7 +252,6 @@ impl Drop for RemoteWorker {
         for held in std::mem::take(&mut *shared.held.lock()).into_values() {
             shared.forget(&held);
         }
-        shared.node.hub.leases.notify_one();
     }
 }
 

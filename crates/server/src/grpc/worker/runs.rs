@@ -49,6 +49,10 @@ async fn start(
     };
     let workflow_type = named("workflow_type", new.workflow_type).map_err(misread)?;
     let input = payload("input", new.input).map_err(misread)?;
+    if workflow_type == durable_program::PROGRAM_TYPE {
+        let checked = durable_program::check(&input);
+        checked.map_err(|mistake| misread(Malformed::new("input", mistake.to_string())))?;
+    }
     let run_id = Uuid::now_v7();
     let mut start = client.start_named(workflow_type, input).run_id(run_id);
     start = start.reuse_policy(reuse_policy(new.reuse_policy).map_err(misread)?);

@@ -111,8 +111,8 @@ async fn serve(
     info!(worker_id, %session_id, ended = ended.as_str(), "a worker has gone");
     left?;
     match ended {
-        Ended::Said | Ended::Broken => Ok(()),
-        Ended::Refused(status) => Err(status),
+        Ended::Said => Ok(()),
+        Ended::Broken(status) | Ended::Refused(status) => Err(status),
     }
 }
 
@@ -120,8 +120,8 @@ async fn serve(
 enum Ended {
     /// By the worker's own word.
     Said,
-    /// The connection is lost.
-    Broken,
+    /// The connection is lost, or what it brought cannot be read.
+    Broken(Status),
     /// It sent what the contract does not allow.
     Refused(Status),
 }
@@ -130,7 +130,7 @@ impl Ended {
     const fn as_str(&self) -> &'static str {
         match self {
             Self::Said => "said goodbye",
-            Self::Broken => "connection lost",
+            Self::Broken(_) => "connection lost",
             Self::Refused(_) => "refused",
         }
     }
@@ -162,16 +162,15 @@ impl Session {
                     continue;
                 }
                 // It reads no more: what is left to say would wait for ever.
-                () = self.outbox.closed() => return Ended::Broken,
+                () = self.outbox.closed() => {
+                    return Ended::Broken(Status::cancelled("the worker reads no more"));
+                }
                 message = incoming.message() => message,
             };
             let message = match message {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ended::Said,
-                Err(status) => {
-                    debug!(%status, "a session is broken");
-                    return Ended::Broken;
-                }
+                Err(status) => return Ended::Broken(status),
             };
             if let Err(mistake) = self.take(message, attachment).await {
                 return Ended::Refused(status::malformed(&mistake));
