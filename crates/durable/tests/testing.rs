@@ -119,6 +119,20 @@ async fn timers_fire_in_the_order_of_their_times() {
 }
 
 #[tokio::test]
+async fn schedules_fire_in_virtual_time() {
+    let env = env().time_by_hand().start().await;
+    env.with(|client| async move {
+        let daily = Schedule::cron("daily", "0 9 * * *").workflow::<order>(100);
+        client.create_schedule(daily).await
+    })
+    .await
+    .expect("creates");
+    env.advance(DAY * 3).await;
+    let started = env.with(|client| async move { client.count(RunFilter::default()).await });
+    assert_eq!(started.await.expect("counts"), 3);
+}
+
+#[tokio::test]
 async fn an_activity_that_nobody_has_fails_the_wait_at_once() {
     let env = TestEnv::new()
         .workflow::<order>()

@@ -73,7 +73,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn slot<T: Kind>(&self, name: &'static str) -> Result<Slot<T>, Mistake> {
-        Slot::parse(self.required(name)?, &self.path.field(name))
+        Slot::parse(self.required(name)?, self.path, name)
     }
 
     pub(crate) fn optional_slot<T: Kind>(
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
         name: &'static str,
     ) -> Result<Option<Slot<T>>, Mistake> {
         let slot = self.get(name);
-        slot.map(|value| Slot::parse(value, &self.path.field(name)))
+        slot.map(|value| Slot::parse(value, self.path, name))
             .transpose()
     }
 

@@ -25,30 +25,43 @@ pub(crate) enum Slot<T> {
     /// Written out in the program.
     Given(T),
     /// Known when its step runs.
-    Computed(Expr),
+    Computed { field: &'static str, expr: Expr },
 }
 
 impl<T: Kind> Slot<T> {
-    pub(crate) fn parse(value: &Value, path: &Path<'_>) -> Result<Self, Mistake> {
-        let expr = Expr::parse(value, path)?;
+    /// Reads the field of this name; `path` is the object's.
+    pub(crate) fn parse(
+        value: &Value,
+        path: &Path<'_>,
+        field: &'static str,
+    ) -> Result<Self, Mistake> {
+        let here = path.field(field);
+        let expr = Expr::parse(value, &here)?;
         match expr.constant() {
             Some(value) => read(value)
                 .map(Self::Given)
-                .map_err(|error| path.mistake(error.0)),
-            None => Ok(Self::Computed(expr)),
+                .map_err(|problem| here.mistake(problem)),
+            None => Ok(Self::Computed { field, expr }),
         }
     }
 }
 
-/// Reads a computed value.
-pub(crate) fn read<T: Kind>(value: &Value) -> Result<T, ExpressionError> {
+/// Reads what a field was computed to.
+pub(crate) fn read_computed<T: Kind>(
+    field: &'static str,
+    value: &Value,
+) -> Result<T, ExpressionError> {
+    read(value).map_err(|problem| ExpressionError(format!("{field} {problem}")))
+}
+
+fn read<T: Kind>(value: &Value) -> Result<T, String> {
     T::read(value).ok_or_else(|| {
         let found = match value {
             Value::Number(number) => number.to_string(),
             Value::String(text) if text.len() <= 40 => format!("{text:?}"),
             other => kind(other).to_owned(),
         };
-        ExpressionError(format!("has to be {}, and is {found}", T::WANTED))
+        format!("has to be {}, and is {found}", T::WANTED)
     })
 }
 

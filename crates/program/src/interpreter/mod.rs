@@ -244,7 +244,7 @@ impl<'p> Interpreter<'p> {
     fn slot<T: Kind>(&self, slot: &Slot<T>) -> Result<T, Exit> {
         match slot {
             Slot::Given(value) => Ok(value.clone()),
-            Slot::Computed(expr) => Ok(slot::read(&self.value(expr)?)?),
+            Slot::Computed { field, expr } => Ok(slot::read_computed(field, &self.value(expr)?)?),
         }
     }
 

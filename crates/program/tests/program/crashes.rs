@@ -59,3 +59,28 @@ async fn compensations_children_and_continuing_survive_any_crash() {
     ]}))
     .await;
 }
+
+#[tokio::test]
+async fn signals_updates_and_scopes_survive_any_crash() {
+    let program = json!({"vars": {"x": 0}, "steps": [
+        {"do": "on_signal", "name": "item", "append_to": "items"},
+        {"do": "scope", "cancel_on_signal": "stop", "steps": [
+            {"do": "try", "steps": [{"do": "wait_signal", "name": "never"}], "finally": [{"do": "activity", "type": "echo", "input": "finally"}]}
+        ]},
+        {"do": "wait_signal", "name": "go", "save": "go"},
+        {"do": "return", "value": [{"$": "items"}, {"$": "go"}]}
+    ]});
+    let simulated = simulate::<ProgramWorkflow>(payload(&program), 0..2)
+        .world(built_ins)
+        .faults_max(FAULTS_MAX)
+        .meanwhile(|run| async move {
+            for (name, value) in [("item", 1), ("stop", 2), ("item", 3), ("go", 4)] {
+                // A call of the store that fails seems to; the signal's sender tries again.
+                while run.signal(name, &value).await.is_err() {}
+            }
+        })
+        .outcome_may_differ()
+        .await;
+    let simulated = simulated.unwrap_or_else(|found| panic!("{found}"));
+    assert!(simulated.crashes > 0);
+}

@@ -252,3 +252,17 @@ fn quoted_data_comes_back_as_it_is_whatever_it_is() {
         })
         .expect("holds");
 }
+
+#[tokio::test]
+async fn numbers_come_back_to_the_last_bit() {
+    use proptest::strategy::ValueTree;
+
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let floats = prop::collection::vec(prop::num::f64::NORMAL, 2000);
+    let floats = floats.new_tree(&mut runner).expect("floats").current();
+    let program = json!({"vars": {"all": floats}, "steps": [
+        {"do": "activity", "type": "echo", "input": {"$": "all"}, "save": "all"},
+        {"do": "return", "value": {"$": "all"}}
+    ]});
+    assert_eq!(result(program.clone()).await, program["vars"]["all"]);
+}

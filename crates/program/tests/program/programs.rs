@@ -647,3 +647,183 @@ async fn an_unchecked_program_fails_cleanly() {
     assert_eq!(error["type"], json!("InvalidProgram"));
     assert_eq!(error["details"]["path"], json!("steps[0].do"));
 }
+
+// ---- the second look: one test for each sentence that had none ----------------------------------------
+
+#[tokio::test]
+async fn a_run_cancelled_in_a_finally_goes_no_further() {
+    let env = world().await;
+    let program = steps(json!([
+        {"do": "compensate", "steps": [{"do": "activity", "type": "echo", "input": "undo"}]},
+        {"do": "try", "steps": [], "finally": [
+            {"do": "sleep", "ms": 60_000},
+            {"do": "activity", "type": "echo", "input": "finally"}
+        ]},
+        {"do": "activity", "type": "echo", "input": "behind"}
+    ]));
+    let run = start(&env, &program).await;
+    run.cancel("enough").await.expect("asked");
+    assert_eq!(end(&run).await, Err(json!({"type": "Cancelled"})));
+    assert_eq!(echoes(&env), [json!("finally"), json!("undo")]);
+}
+
+#[tokio::test]
+async fn a_finally_is_not_cancelled_by_a_branch_that_fails() {
+    let env = world().await;
+    let program = steps(json!([{"do": "parallel", "branches": [
+        [{"do": "try", "steps": [], "finally": [{"do": "sleep", "ms": 500}, {"do": "activity", "type": "echo", "input": "finally"}]},
+         {"do": "activity", "type": "echo", "input": "behind"}],
+        [{"do": "sleep", "ms": 10}, {"do": "fail", "type": "Fast"}]
+    ]}]));
+    let ended = end(&start(&env, &program).await).await;
+    assert_eq!(ended.expect_err("fails")["type"], json!("Fast"));
+    assert_eq!(echoes(&env), [json!("finally")]);
+}
+
+#[tokio::test]
+async fn the_policy_says_what_becomes_of_a_child_whose_parent_ends_first() {
+    use everruns_durable::prelude::{Page, RunFilter};
+
+    let env = world().await;
+    for (policy, expected) in [
+        (json!("cancel"), "Cancelled"),
+        (json!(null), "Cancelled"),
+        (json!("abandon"), "Running"),
+    ] {
+        let mut child = json!({"do": "child", "id": format!("of-{policy}"), "program": {"steps": [{"do": "wait_signal", "name": "never"}]}});
+        if !policy.is_null() {
+            child["policy"] = policy.clone();
+        }
+        let program =
+            steps(json!([{"do": "race", "branches": [[child], [{"do": "sleep", "ms": 1000}]]}]));
+        let parent = start(&env, &program).await;
+        assert!(end(&parent).await.is_ok());
+        env.advance(Duration::from_secs(10)).await;
+        let filter = RunFilter::default().business_id(format!("of-{policy}"));
+        let found = env.with(|client| async move { client.list(filter, Page::default()).await });
+        let found = found.await.expect("listed");
+        assert_eq!(format!("{:?}", found.runs[0].status), expected, "{policy}");
+    }
+    let program = steps(
+        json!([{"do": "child", "id": "killed", "policy": "terminate", "program": {"steps": [
+            {"do": "try", "steps": [{"do": "wait_signal", "name": "never"}], "finally": [{"do": "activity", "type": "echo", "input": "cleaned"}]}
+        ]}}]),
+    );
+    let parent = start(&env, &program).await;
+    env.advance(Duration::from_secs(1)).await;
+    parent.terminate("now").await.expect("asked");
+    env.advance(Duration::from_secs(10)).await;
+    let filter = RunFilter::default().business_id("killed");
+    let found = env.with(|client| async move { client.list(filter, Page::default()).await });
+    let killed = &found.await.expect("listed").runs[0];
+    assert!(killed.status.is_terminal(), "{:?}", killed.status);
+    assert_eq!(
+        echoes(&env),
+        [json!(null); 0],
+        "terminated, not asked to stop"
+    );
+}
+
+#[tokio::test]
+async fn an_exhausted_activity_that_is_parked_keeps_its_run_waiting() {
+    let program = steps(json!([
+        {"do": "race", "branches": [
+            [{"do": "activity", "type": "fail_n", "input": {"n": 9}, "options": {"max_attempts": 1, "on_exhausted": "park"}}],
+            [{"do": "sleep", "ms": 60_000}, {"do": "return", "value": "parked"}]
+        ], "save": "won"},
+        {"do": "return", "value": {"$": "won.value"}}
+    ]));
+    assert_eq!(result(program).await, json!("parked"));
+}
+
+#[tokio::test]
+async fn wait_update_waits_for_the_next_and_not_for_one_that_came_before() {
+    let env = world().await;
+    let program = json!({"vars": {"x": 0}, "steps": [
+        {"do": "wait_signal", "name": "go"},
+        {"do": "wait_update", "save": "update"},
+        {"do": "return", "value": {"$": "update.value"}}
+    ]});
+    let run = start(&env, &program).await;
+    let set = async |value: u32| {
+        let update = json!({"name": "x", "value": value});
+        run.update::<Value>("set_var", &update)
+            .await
+            .expect("taken")
+    };
+    set(1).await;
+    run.signal("go", &()).await.expect("sent");
+    env.advance(Duration::from_secs(1)).await;
+    set(2).await;
+    assert_eq!(end(&run).await, Ok(json!(2)));
+    let vars: Value = run.query("vars", &()).await.expect("answers");
+    assert_eq!(vars["x"], json!(2), "an ended run answers, too");
+    let at: Value = run.query("where", &()).await.expect("answers");
+    assert_eq!(at, json!(null));
+}
+
+#[tokio::test]
+async fn signals_that_nobody_read_come_along_when_the_run_goes_on_as_new() {
+    let env = world().await;
+    let program = json!({"vars": {"round": 1}, "steps": [
+        {"do": "sleep", "ms": 1000},
+        {"do": "if", "cond": {"$eq": [{"$": "round"}, 1]}, "then": [{"do": "continue_as_new", "vars": {"round": 2}}]},
+        {"do": "wait_signal", "name": "early", "save": "got"},
+        {"do": "return", "value": {"$": "got"}}
+    ]});
+    let run = start(&env, &program).await;
+    run.signal("early", "bird").await.expect("sent");
+    assert_eq!(end(&run).await, Ok(json!("bird")));
+}
+
+#[tokio::test]
+async fn the_deepest_program_runs() {
+    let nest = |inner: Value, wrap: fn(Value) -> Value, times: usize| {
+        (0..times).fold(inner, |inner, _| wrap(inner))
+    };
+    let leaf = json!({"do": "activity", "type": "echo", "input": "deep", "save": "x"});
+    for (wrap, times) in [
+        (
+            (|inner| json!({"do": "if", "cond": true, "then": [inner]})) as fn(Value) -> Value,
+            47,
+        ),
+        (
+            |inner| json!({"do": "try", "steps": [inner], "finally": [{"do": "sleep", "ms": 1}]}),
+            47,
+        ),
+        (
+            |inner| json!({"do": "parallel", "branches": [[inner], [{"do": "sleep", "ms": 1}]]}),
+            30,
+        ),
+        (
+            |inner| json!({"do": "scope", "cancel_on_signal": "s", "steps": [inner]}),
+            47,
+        ),
+    ] {
+        let program =
+            steps(json!([nest(leaf.clone(), wrap, times), {"do": "return", "value": {"$": "x"}}]));
+        assert_eq!(result(program).await, json!("deep"));
+    }
+    let value = nest(json!(1), |inner| json!({"$add": [inner, 1]}), 45);
+    assert_eq!(
+        result(steps(json!([{"do": "return", "value": value}]))).await,
+        json!(46)
+    );
+}
+
+#[tokio::test]
+async fn a_wide_fan_out_runs() {
+    let branches: Vec<Value> = (0..1000)
+        .map(|n| json!([{"do": "activity", "type": "echo", "input": n, "save": "last"}, {"do": "return", "value": n}]))
+        .collect();
+    let program = steps(json!([
+        {"do": "parallel", "branches": branches, "save": "all"},
+        {"do": "return", "value": {"$len": {"$": "all"}}}
+    ]));
+    let env = crate::world::built_ins(
+        everruns_durable::testing::TestEnv::new().workflow::<durable_program::ProgramWorkflow>(),
+    )
+    .start()
+    .await;
+    assert_eq!(end(&start(&env, &program).await).await, Ok(json!(1000)));
+}

@@ -1011,6 +1011,9 @@ pub struct StartChild {
     /// Time for each of its iterations; absent: no limit.
     #[prost(uint64, optional, tag = "6")]
     pub run_timeout_ms: ::core::option::Option<u64>,
+    /// A key of your own by which the child can be found, as `NewWorkflow.workflow_id`; empty: none.
+    #[prost(string, tag = "7")]
+    pub workflow_id: ::prost::alloc::string::String,
 }
 /// Ask a child to stop. It reports its end all the same.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
