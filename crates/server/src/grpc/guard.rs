@@ -119,7 +119,6 @@ mod tests {
     /// The services of the contract, from the descriptor that reflection serves.
     #[test]
     fn every_method_of_the_contract_has_its_line() {
-        use prost_types::FileDescriptorSet;
         use tonic_prost::prost::Message as _;
         let set = prost_types::FileDescriptorSet::decode(durable_proto::FILE_DESCRIPTOR_SET);
         let set = set.expect("a descriptor");
