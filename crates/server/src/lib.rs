@@ -2,7 +2,13 @@
 
 pub mod app;
 pub mod auth;
+pub mod config;
+mod entry;
 pub mod grpc;
 pub mod http;
+mod listen;
+mod ready;
+pub mod serve;
+mod tls;
 
 pub use app::{App, AppSettings};

@@ -14,6 +14,7 @@ mod schedules;
 mod sets;
 mod start;
 mod update;
+pub mod verify;
 mod waiting;
 
 use std::sync::Arc;
