@@ -1,12 +1,13 @@
-"""A server and workers for each test. `DURABLE_TEST_SERVER` is the server's program, `DURABLE_TEST_STUBS` the folder of the generated stubs."""
+"""A server and workers for each test. `DURABLE_TEST_BINARY` is the `durable` program, `DURABLE_TEST_STUBS` the folder of the generated stubs."""
 
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import threading
 import time
+import urllib.error
+import urllib.request
 
 sys.path[:0] = [os.environ["DURABLE_TEST_STUBS"], str(pathlib.Path(__file__).parent)]
 
@@ -30,37 +31,40 @@ def eventually(look, what):
 
 
 class Server:
-    """The server's process, steered by lines on its standard input."""
+    """`durable dev`: its gRPC door for workers, its HTTP door for the test."""
 
     def __init__(self, folder, db="memory:", tokens=""):
         ready = folder / "ready.json"
         ready.unlink(missing_ok=True)
-        command = [os.environ["DURABLE_TEST_SERVER"], "--db", db, "--ready-file", str(ready), "--tokens", tokens]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [os.environ["DURABLE_TEST_BINARY"], "dev", "--db", db, "--ready-file", str(ready)]
+        command += ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+        environment = {**os.environ, **({"DURABLE_TOKENS": tokens} if tokens else {})}
+        self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
         eventually(lambda: ready.exists() or self.process.poll() is not None, "the server is ready")
         assert self.process.poll() is None, "the server did not start"
-        self.address = json.loads(ready.read_text())["grpc"].removeprefix("http://")
+        doors = json.loads(ready.read_text())
+        self.http, self.address = doors["http"], doors["grpc"].removeprefix("http://")
         self.channel = grpc.insecure_channel(self.address)
         self.stub = worker_pb2_grpc.WorkerStub(self.channel)
-        self.steering = threading.Lock()
 
-    def steer(self, *words):
-        with self.steering:
-            self.process.stdin.write("\t".join(words) + "\n")
-            self.process.stdin.flush()
-            answer = json.loads(self.process.stdout.readline())
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["ok"]
+    def post(self, path, body):
+        """What the HTTP door answers; an error of its own is a RuntimeError."""
+        url = f"{self.http}/v1/durable/workflows/{path}"
+        request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                return json.loads(answer.read() or "null")
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(error.read().decode()) from error
 
     def signal(self, run_id, name, value):
-        return self.steer("signal", run_id, name, json.dumps(value))
+        return self.post(f"{run_id}/signal", {"signal_type": name, "payload": value})
 
     def query(self, run_id, name, value=None):
-        return self.steer("query", run_id, name, json.dumps(value))
+        return self.post(f"{run_id}/query", {"name": name, "input": value})["result"]
 
     def cancel(self, run_id):
-        return self.steer("cancel", run_id)
+        return self.post(f"{run_id}/cancel", {"reason": "as the test says"})
 
     def start(self, workflow_type, input=None, **fields):
         new = pb.NewWorkflow(workflow_type=workflow_type, input=json.dumps(input).encode(), **fields)

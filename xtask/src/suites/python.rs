@@ -1,4 +1,4 @@
-//! The suite in another language: a Python worker and the contract as Python sees it, against a server of its own.
+//! The suite in another language: a Python worker and the contract as Python sees it, against the real binary.
 
 use std::{
     fs,
@@ -22,24 +22,14 @@ pub(super) fn suite(context: &Context<'_>) -> anyhow::Result<Vec<Row>> {
     let python = environment(&home, &tests.join("requirements.txt"))?;
     let stubs = stubs(&python, &home, &root.join("crates/proto/proto"))?;
     let mut build = context.workspace.cargo();
-    build.args([
-        "build",
-        "--quiet",
-        "--package",
-        "durable-server",
-        "--example",
-        "worker_ground",
-    ]);
+    build.args(["build", "--quiet", "--package", "durable"]);
     succeed(&mut build)?;
-    let server = context
-        .workspace
-        .target()
-        .join("debug/examples/worker_ground");
+    let binary = context.workspace.target().join("debug/durable");
     let mut command = Command::new(&python);
     command
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
         .arg(&tests)
-        .env("DURABLE_TEST_SERVER", server)
+        .env("DURABLE_TEST_BINARY", binary)
         .env("DURABLE_TEST_STUBS", stubs)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let mut last = String::new();
