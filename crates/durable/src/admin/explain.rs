@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use super::why::{ActivityWait, Wait, Why};
 use crate::client::Client;
-use crate::client::Rebuilt;
 use crate::error::Kind;
 use crate::persistence::StoreError;
 use crate::persistence::limits::PAGE_ROWS_MAX;
@@ -168,10 +167,8 @@ impl Client {
 
     /// Which signals the code waits for, and where.
     async fn ask_the_code(&self, run: &RunRecord, why: &mut Why) -> Result<()> {
-        match self.rebuilt(run.id).await {
-            // Code elsewhere has no way to say it.
-            Ok(Rebuilt::Elsewhere(..)) => {}
-            Ok(Rebuilt::Here(program)) => {
+        match self.reader().rebuilt(run.id).await {
+            Ok(program) => {
                 let program = program.program();
                 why.code = program.locate(None);
                 let names = program.awaited_signals();

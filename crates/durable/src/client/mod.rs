@@ -7,6 +7,7 @@ mod find;
 mod gather;
 mod handle;
 pub mod history;
+mod hosts;
 mod query;
 mod reset;
 mod reset_turn;
@@ -28,7 +29,6 @@ pub use batch::{BatchOptions, BatchOutcome};
 pub use find::RunPage;
 pub use handle::RunHandle;
 pub use history::History;
-pub(crate) use query::Rebuilt;
 pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
 #[cfg(feature = "postgres")]
 pub(crate) use start::start_of;
@@ -75,6 +75,7 @@ struct Shared {
 struct Beside {
     worker_id: String,
     owner_lease: Duration,
+    build: String,
     listeners: Arc<Listeners>,
     hosting: Hosting,
 }
@@ -161,6 +162,7 @@ impl Client {
                 beside: Some(Beside {
                     worker_id: node.worker_id.clone(),
                     owner_lease: node.settings.turns.owner_lease,
+                    build: node.settings.build.clone(),
                     listeners: Arc::clone(&node.listeners),
                     hosting: Hosting::of(Arc::downgrade(turner)),
                 }),

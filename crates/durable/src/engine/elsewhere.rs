@@ -20,7 +20,7 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::cache::{Kept, Place};
-use super::decide::{ROUTED_QUERY, fact_of_end};
+use super::decide::fact_of_end;
 use super::load::{Loaded, place_of, replayed};
 use super::turner::{Fault, Turner};
 use crate::hosting::{
@@ -48,7 +48,7 @@ pub(super) enum Way {
     Kept { kept: Kept, seat: Arc<Seat> },
     /// Everything.
     Told {
-        run: RunRecord,
+        run: Box<RunRecord>,
         events: Vec<NumberedEvent>,
         seat: Arc<Seat>,
     },
@@ -281,7 +281,7 @@ async fn ask_host(
 }
 
 /// Asks a run whose code is elsewhere, by an instance made for this once.
-pub(crate) async fn query_elsewhere(
+pub(super) async fn query_elsewhere(
     host: &Attached,
     run: RunInfo,
     events: Vec<NumberedEvent>,
@@ -373,14 +373,7 @@ fn new_items(
         if history.is_late(&fact) || !about(&fact).is_none_or(|about| over.insert(about)) {
             continue;
         }
-        let asked = match fact {
-            Fact::UpdateAccepted { name, input, .. } if name.starts_with(ROUTED_QUERY) => {
-                let name = name[ROUTED_QUERY.len()..].to_owned();
-                Asked::Query { name, input }
-            }
-            fact => Asked::Fact(fact),
-        };
-        add(asked, Source::Inbox(index));
+        add(Asked::Fact(fact), Source::Inbox(index));
     }
     for (index, finished) in finished.iter().enumerate() {
         let activity_id = &finished.task.activity_id;

@@ -215,7 +215,7 @@ impl<'a> Loader<'a> {
             .elsewhere_for(&run.workflow_type, &run.version);
         if let Some(host) = elsewhere {
             let seat = Seat::new(birth(run, &node.runtime).info, host);
-            let run = turn.run;
+            let run = Box::new(turn.run);
             return Ok(Some(Ready::Elsewhere(Box::new(Distant {
                 way: Way::Told { run, events, seat },
                 begin,
@@ -224,7 +224,9 @@ impl<'a> Loader<'a> {
             }))));
         }
         match rebuild(&node.workflows, &node.runtime, run, events) {
-            Ok((program, resumed)) => {
+            Ok((mut program, resumed)) => {
+                let (hub, run_id) = (Arc::clone(&node.hub), run.id);
+                program.on_foreign_wake(Arc::new(move || hub.ready_runs([run_id])));
                 let place = place_of(run);
                 Ok(Some(Ready::Here(Box::new(Loaded {
                     program,

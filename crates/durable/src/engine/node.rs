@@ -99,6 +99,19 @@ impl Node {
         Duration::try_from(left).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
     }
 
+    /// Tells listeners of runs that were ended from outside. They want to know more than the id; where that cannot be read, the
+    /// history has it.
+    pub(crate) async fn tell_ended(&self, runs: &[Uuid]) {
+        if !self.listeners.is_anybody_there() {
+            return;
+        }
+        for run_id in runs {
+            if let Ok(Some(run)) = self.store.get_run(*run_id).await {
+                self.listeners.ended(&run);
+            }
+        }
+    }
+
     /// The run has to be over by then.
     pub(crate) fn announce_deadline(&self, run: &RunRecord) {
         let deadlines = [run.execution_deadline, run.run_deadline];

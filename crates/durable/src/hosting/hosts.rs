@@ -110,15 +110,18 @@ impl WorkflowHosts {
         by_build
     }
 
-    /// The newest version of a type.
-    pub(crate) fn newest_version(&self, workflow_type: &str) -> Option<String> {
+    /// What can be turned now.
+    pub(crate) fn hosted(&self) -> BTreeSet<HostedType> {
         let state = self.state.read();
         let types = state.hosts.values().flat_map(|host| &host.types);
-        types
-            .filter(|hosted| hosted.workflow_type == workflow_type)
-            .map(|hosted| &hosted.version)
-            .max()
-            .cloned()
+        types.cloned().collect()
+    }
+
+    /// The versions of a type that can be turned now.
+    pub(crate) fn versions(&self, workflow_type: &str) -> Vec<String> {
+        let mut hosted = self.hosted();
+        hosted.retain(|hosted| hosted.workflow_type == workflow_type);
+        hosted.into_iter().map(|hosted| hosted.version).collect()
     }
 
     /// The host for a run: of those with the code that came last, the one with the least to do.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use durable_core::{
-    Difference, Fact, Failure, Payload, Program, ProgramError, QueryError, Recorded, Request,
-    RequestKind, WorkflowAction, WorkflowEvent, WorkflowSignal, error_types,
+    Difference, Fact, Failure, Payload, Program, ProgramError, Recorded, Request, RequestKind,
+    WorkflowAction, WorkflowEvent, WorkflowSignal,
 };
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -175,24 +175,6 @@ impl Program for RemoteProgram {
         signals
             .filter(|signal| signal.signal_id.is_some_and(|id| unread.contains(&id)))
             .collect()
-    }
-
-    fn query(&self, name: &str, _input: &Payload) -> Result<Payload, QueryError> {
-        let mut state = self.seat.state.lock();
-        let answered = state.script.pop_front_if(
-            |(asked, _)| matches!(asked, Asked::Query { name: own, .. } if own == name),
-        );
-        let failed = |failure| QueryError::Failed {
-            name: name.to_owned(),
-            failure,
-        };
-        match answered.and_then(|(_, step)| step.answer) {
-            Some(answer) => answer.map_err(failed),
-            None => Err(failed(Failure::new(
-                error_types::GENERIC,
-                "the worker did not answer the query",
-            ))),
-        }
     }
 
     fn validate_update(&self, name: &str, input: &Payload) -> Result<(), Failure> {

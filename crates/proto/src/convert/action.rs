@@ -59,6 +59,7 @@ fn action(message: Action) -> Result<WorkflowAction, Malformed> {
                 execution_timeout: asked.execution_timeout_ms.map(Duration::from_millis),
                 run_timeout: asked.run_timeout_ms.map(Duration::from_millis),
                 workflow_id: Some(asked.workflow_id).filter(|id| !id.is_empty()),
+                version: asked.version,
             },
             workflow_id: named("child_id", asked.child_id)?,
             workflow_type: named("workflow_type", asked.workflow_type)?,

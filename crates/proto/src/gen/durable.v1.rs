@@ -1014,6 +1014,9 @@ pub struct StartChild {
     /// A key of your own by which the child can be found, as `NewWorkflow.workflow_id`; empty: none.
     #[prost(string, tag = "7")]
     pub workflow_id: ::prost::alloc::string::String,
+    /// The version it is started with; absent: the newest that the server knows.
+    #[prost(string, optional, tag = "8")]
+    pub version: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Ask a child to stop. It reports its end all the same.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
