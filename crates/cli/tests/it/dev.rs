@@ -165,3 +165,35 @@ fn status_of(url: &str) -> Option<u16> {
         )
     })
 }
+
+#[test]
+fn a_command_that_waits_outlives_a_restart_of_its_server() {
+    let folder = folder();
+    let mut server = Server::dev(folder.path(), &[]);
+    let address = server
+        .http
+        .strip_prefix("http://")
+        .expect("no TLS")
+        .to_owned();
+    let id = server.program(&json!([{"do": "wait_signal", "name": "go", "save": "x"}, {"do": "return", "value": {"$": "x"}}]));
+    let waiting = ["result", "watch"].map(|verb| {
+        let child = crate::durable::durable(folder.path())
+            .args(["--server", &server.http, "workflow", verb, &id])
+            .stdout(std::process::Stdio::piped())
+            .spawn();
+        child.expect("it starts")
+    });
+    server.signal("TERM");
+    assert_eq!(server.ended().code(), Some(0));
+    let server = Server::start_at(folder.path(), &address);
+    let sent = server.ask(&["workflow", "signal", &id, "go", "--input", "\"well\""]);
+    assert!(sent.status.success(), "{:?}", texts(&sent));
+    for child in waiting {
+        let output = child.wait_with_output().expect("it ends");
+        let (stdout, stderr) = texts(&output);
+        assert!(
+            output.status.success() && stdout.trim_end().ends_with("well"),
+            "{stdout}{stderr}"
+        );
+    }
+}
