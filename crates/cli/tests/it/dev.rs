@@ -1,5 +1,8 @@
 //! `durable dev`: starts with nothing, stops politely, goes on after a kill.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::durable::{Server, runtime, texts, until};
@@ -176,24 +179,27 @@ fn a_command_that_waits_outlives_a_restart_of_its_server() {
         .expect("no TLS")
         .to_owned();
     let id = server.program(&json!([{"do": "wait_signal", "name": "go", "save": "x"}, {"do": "return", "value": {"$": "x"}}]));
-    let waiting = ["result", "watch"].map(|verb| {
-        let child = crate::durable::durable(folder.path())
-            .args(["--server", &server.http, "workflow", verb, &id])
-            .stdout(std::process::Stdio::piped())
-            .spawn();
-        child.expect("it starts")
-    });
+    let mut watching = crate::durable::durable(folder.path())
+        .args(["--server", &server.http, "workflow", "watch", &id])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(watching.stdout.take().expect("piped")).lines();
+    let first = lines.next().expect("a line").expect("text");
+    assert!(first.contains("workflow.started"), "{first}");
     server.signal("TERM");
     assert_eq!(server.ended().code(), Some(0));
     let server = Server::start_at(folder.path(), &address);
     let sent = server.ask(&["workflow", "signal", &id, "go", "--input", "\"well\""]);
     assert!(sent.status.success(), "{:?}", texts(&sent));
-    for child in waiting {
-        let output = child.wait_with_output().expect("it ends");
-        let (stdout, stderr) = texts(&output);
-        assert!(
-            output.status.success() && stdout.trim_end().ends_with("well"),
-            "{stdout}{stderr}"
-        );
-    }
+    let rest: Vec<String> = lines.map(|line| line.expect("text")).collect();
+    let output = watching.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{:?}", texts(&output));
+    assert_eq!(rest.last().map(String::as_str), Some("well"), "{rest:?}");
+    let started = rest
+        .iter()
+        .filter(|line| line.contains("workflow.started"))
+        .count();
+    assert_eq!(started, 0, "nothing is told twice: {rest:?}");
 }
