@@ -70,6 +70,11 @@ impl Hub {
         self.ring_others(|ring| ring.ready_runs.extend(runs));
     }
 
+    /// A schedule was made or changed by a process that fires none. Too rare for a name of its own in a ring.
+    pub(crate) fn pass_on_schedules(&self) {
+        self.ring_others(|ring| ring.everything = true);
+    }
+
     /// Tasks of these types may be claimed by anyone.
     pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
         self.tasks.notify_one();
