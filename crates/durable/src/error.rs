@@ -271,6 +271,12 @@ impl Error {
         }
     }
 
+    /// The store could not be reached; see [`StoreError::is_unreachable`].
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(&*self.0, Kind::Store(error) if error.is_unreachable())
+    }
+
     /// What was asked for is not allowed or does not fit; asking again will not help.
     #[must_use]
     pub fn is_invalid(&self) -> bool {

@@ -15,6 +15,7 @@ mod schedules;
 mod sets;
 mod start;
 mod update;
+pub mod verify;
 mod waiting;
 
 use std::sync::Arc;

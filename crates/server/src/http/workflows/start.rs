@@ -198,12 +198,14 @@ pub(in crate::http) fn present(input: Payload) -> Payload {
 }
 
 /// A mistake in a program is told to whoever starts it, not found by the run.
-// The interpreter's own check comes with its crate.
-pub(in crate::http) const fn check_input(
-    _workflow_type: &str,
-    _input: &Payload,
-) -> Result<(), Problem> {
-    Ok(())
+pub(in crate::http) fn check_input(workflow_type: &str, input: &Payload) -> Result<(), Problem> {
+    if workflow_type != durable_program::PROGRAM_TYPE {
+        return Ok(());
+    }
+    durable_program::check(&present(input.clone())).map_err(|mistake| {
+        Problem::new(Code::InvalidProgram, mistake.to_string())
+            .hint("docs/guide/program.md has the language")
+    })
 }
 
 /// An id that is the same for the same words.
