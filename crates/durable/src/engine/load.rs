@@ -341,6 +341,7 @@ pub(super) fn place_of(run: &RunRecord) -> Place {
         run_id: run.id,
         sequence: run.sequence,
         epoch: run.epoch,
+        history_start: run.history_start,
         consumed: run.consumed,
         trace: run.trace.clone(),
         seat: None,
