@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle, Start};
 use crate::error::Kind;
-use crate::persistence::StoreError;
+use crate::persistence::{Bug, StoreError, planted};
 use crate::persistence::model::{NewUpdate, SendOutcome, SendUpdate, UpdateState};
 use crate::{Error, Result};
 
@@ -234,7 +234,10 @@ impl Client {
         // The id makes a repeat harmless, so an unknown outcome is simply tried again.
         let outcome = self
             .retried(|| {
-                let update = update.clone();
+                let mut update = update.clone();
+                if planted(Bug::UpdateSentAnew) {
+                    update.update_id = self.shared.runtime.new_id().to_string();
+                }
                 updates.one(SendUpdate { run_id, update })
             })
             .await?;

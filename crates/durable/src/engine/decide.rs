@@ -92,6 +92,9 @@ pub(crate) fn conclude(
     }
     if let Some((_, WorkflowEvent::WorkflowContinuedAsNew { .. })) = decision.turn.events.last() {
         let mut carried = program.take_unread();
+        if planted(Bug::CarriedSignalsDropped) {
+            carried.clear();
+        }
         carried.append(&mut decision.carried);
         decision.carried = carried;
     }
@@ -155,6 +158,9 @@ fn answer_at_once(
                 Failure::new(error_types::QUERY_NOT_FOUND, missing.to_string()).non_retryable()
             }
         }));
+    }
+    if planted(Bug::UpdateNotValidated) {
+        return None;
     }
     program.validate_update(name, input).err().map(Err)
 }

@@ -16,7 +16,7 @@ use super::trace::short;
 
 /// An argument of a store call.
 pub(super) trait Argument: Debug + Sized {
-    /// The same with the true time in it, where it names one.
+    /// The same with the true time in it, where it asks for the store's.
     fn at(self, _now: Timestamp) -> Self {
         self
     }
@@ -26,15 +26,26 @@ pub(super) trait Argument: Debug + Sized {
         Vec::new()
     }
 
+    /// Tasks to be parked.
+    fn parked(&self) -> usize {
+        0
+    }
+
     /// For the trace.
     fn sketch(&self) -> String {
         short(&format!("{self:?}"))
     }
 }
 
+impl Argument for Vec<TaskRelease> {
+    fn parked(&self) -> usize {
+        self.iter().filter(|release| release.park.is_some()).count()
+    }
+}
+
 impl Argument for Option<Timestamp> {
     fn at(self, now: Timestamp) -> Self {
-        Some(now)
+        self.or(Some(now))
     }
 
     fn sketch(&self) -> String {
@@ -46,7 +57,7 @@ macro_rules! dated {
     ($($ty:ty: $sketch:expr),+ $(,)?) => {
         $(impl Argument for $ty {
             fn at(mut self, now: Timestamp) -> Self {
-                self.now = Some(now);
+                self.now.get_or_insert(now);
                 self
             }
 
@@ -74,7 +85,7 @@ macro_rules! plain {
 
 plain! {
     Uuid, &[Uuid], i64, usize, &str, Duration, Timestamp, Payload, Page, Vec<BlockRun>,
-    Vec<LeaseExtension>, Vec<TaskRelease>, Vec<SendSignal>, Vec<SendUpdate>,
+    Vec<LeaseExtension>, Vec<SendSignal>, Vec<SendUpdate>,
     Vec<TerminateRun>, ScheduleRecord, Option<ScheduleRecord>, Vec<ScheduleFire>, WorkerStatus, WorkerFilter, DlqFilter,
     DeadLetterDecision, BreakerRecord, Vec<OutboxReport>, RunFilter, TaskFilter,
 }

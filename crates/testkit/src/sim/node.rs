@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::activities;
 use super::clock::SimClock;
+use super::plan::planned;
 use super::store::{Ground, SimStore};
 use super::tally::Happening;
 use super::world::World;
@@ -21,6 +22,8 @@ use crate::engine_suite::Scripted;
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 /// How often leases are renewed.
 pub(super) const RENEWAL: Duration = Duration::from_millis(500);
+/// Longer than any seed.
+const NEVER: Duration = Duration::from_secs(60 * 60);
 /// A shutdown that takes longer hangs.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(200);
 
@@ -163,9 +166,12 @@ impl Machine {
             who.to_owned(),
             self.random.bits(),
         );
-        let (slots, random) = (self.world.slots, &mut self.random);
+        let World { slots, blind, .. } = *self.world;
+        let random = &mut self.random;
         let builder = Engine::on(Arc::new(store))
             .workflow::<Scripted>()
+            .workflow::<planned>()
+            .dynamic_workflow::<planned>()
             .runtime(runtime)
             .worker_id(who)
             .always_replay(self.always_replay)
@@ -181,6 +187,12 @@ impl Machine {
                 settings.turns.cached_programs_max = [1, 3, 100][random.index(3)];
                 settings.chores.fallback_poll = Duration::from_millis(500);
                 settings.chores.reap_interval = Duration::from_millis(500);
+                if blind {
+                    settings.worker.lease = NEVER;
+                    settings.turns.owner_lease = NEVER;
+                    settings.chores.fallback_poll = NEVER;
+                    settings.chores.reap_interval = NEVER;
+                }
                 settings.shutdown_grace = Duration::from_secs(1 + random.below(5));
             });
         activities::add(builder, &self.world, who)

@@ -1,19 +1,28 @@
 //! What must hold when a seed is over, one file per subject.
 
 mod accepted;
+mod attributes;
 mod audited;
+mod children;
+mod cleanup;
 mod executions;
+mod limits;
 mod outcome;
+mod prompt;
 mod replayed;
 mod signals;
 mod stopping;
 mod tallied;
+mod ticks;
+mod updates;
+mod views;
 
 use everruns_durable::persistence::model::{Dump, RunDump};
 use uuid::Uuid;
 
 use super::client::Told;
 use super::ledger::Execution;
+use super::timetable::Timetable;
 use super::world::World;
 
 /// All that is known at the end of a seed.
@@ -22,6 +31,7 @@ pub(super) struct Scene<'a> {
     pub(super) dump: &'a Dump,
     pub(super) told: &'a [Told],
     pub(super) executions: Vec<Execution>,
+    pub(super) timetable: Option<&'a Timetable>,
 }
 
 impl Scene<'_> {
@@ -46,5 +56,13 @@ pub(super) fn all(scene: &Scene<'_>) {
     accepted::check(scene);
     executions::check(scene);
     stopping::check(scene);
+    children::check(scene);
+    updates::check(scene);
+    views::check(scene);
+    attributes::check(scene);
+    cleanup::check(scene);
+    prompt::check(scene);
+    limits::check(scene);
+    ticks::check(scene);
     tallied::count(scene);
 }

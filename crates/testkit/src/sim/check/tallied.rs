@@ -1,7 +1,7 @@
 //! Counts what the histories show to have happened.
 
-use durable_core::{WorkflowEvent, error_types};
-use everruns_durable::persistence::model::WorkflowStatus;
+use durable_core::{TimeoutType, WorkflowEvent, error_types};
+use everruns_durable::persistence::model::{RunDump, WorkflowStatus};
 
 use super::Scene;
 use crate::sim::tally::Happening;
@@ -19,6 +19,7 @@ pub(super) fn count(scene: &Scene<'_>) {
             WorkflowStatus::Completed => world.count(Happening::RunCompleted, 1),
             WorkflowStatus::Cancelled => world.count(Happening::RunCancelled, 1),
             WorkflowStatus::Failed if terminated => world.count(Happening::RunTerminated, 1),
+            WorkflowStatus::Failed if has_timed_out(run) => world.count(Happening::RunTimedOut, 1),
             _ => world.count(Happening::RunFailed, 1),
         }
         for event in &run.events {
@@ -30,6 +31,12 @@ pub(super) fn count(scene: &Scene<'_>) {
             world.count(Happening::SignalCarried, carried);
         }
     }
+}
+
+fn has_timed_out(run: &RunDump) -> bool {
+    run.run.error.as_ref().is_some_and(|error| {
+        [error_types::EXECUTION_TIMEOUT, error_types::RUN_TIMEOUT].contains(&&*error.error_type)
+    })
 }
 
 /// How many signals each continuation carried over: they stand directly behind its start.
@@ -55,7 +62,15 @@ fn happening(event: &WorkflowEvent) -> Option<Happening> {
         E::ActivityFailed {
             will_retry: false, ..
         } => Happening::ActivityFailed,
-        E::ActivityTimedOut { .. } => Happening::ActivityTimedOut,
+        E::ActivityTimedOut { timeout_type, .. } => match timeout_type {
+            TimeoutType::ScheduleToStart => Happening::ScheduleToStart,
+            TimeoutType::ScheduleToClose => Happening::ScheduleToClose,
+            TimeoutType::Heartbeat => Happening::HeartbeatMissed,
+            TimeoutType::StartToClose => Happening::ActivityTimedOut,
+        },
+        E::ActivityFailed { error, .. } if error.error_type == error_types::HEARTBEAT_TIMEOUT => {
+            Happening::HeartbeatMissed
+        }
         E::ActivityFailed { error, .. }
             if error.error_type == error_types::START_TO_CLOSE_TIMEOUT =>
         {
@@ -69,6 +84,11 @@ fn happening(event: &WorkflowEvent) -> Option<Happening> {
         E::ChildWorkflowCompleted { .. } => Happening::ChildCompleted,
         E::ChildWorkflowFailed { .. } => Happening::ChildFailed,
         E::WorkflowContinuedAsNew { .. } => Happening::ContinuedAsNew,
+        E::ChildWorkflowCancelRequested { .. } => Happening::ChildCancelled,
+        E::SideEffectRecorded { .. } => Happening::SideEffect,
+        E::LocalActivityCompleted { .. } => Happening::LocalActivity,
+        E::SearchAttributesUpserted { .. } => Happening::AttributeSet,
+        E::PatchMarked { .. } => Happening::Patched,
         _ => return None,
     })
 }
