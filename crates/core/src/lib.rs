@@ -49,7 +49,9 @@ pub use local::{LocalCall, LocalOptions};
 pub use options::{ActivityOptions, ChildOptions, ClosePolicy, ExhaustedPolicy};
 pub use payload::{Payload, PayloadError};
 pub use program::{Difference, Program, ProgramError, QueryError, Recorded};
-pub use replay::{DeterminismError, ReplayError, ReplayMode, Replayer, replay};
+pub use replay::{
+    DeterminismError, RecordedStep, ReplayError, ReplayMode, Replayer, recorded_steps, replay,
+};
 pub use request::{Request, RequestKind};
 pub use retry::{RetryDecision, RetryPolicy};
 pub use signal::{WorkflowSignal, signal_types};

@@ -33,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["durable-core", "everruns-durable", "durable-proto"],
     ),
     ("durable-bench", &["everruns-durable"]),
+    ("durable-codegen", &[]),
     ("xtask", &[]),
 ];
 

@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod deny;
 pub(crate) mod differential;
 pub(crate) mod pg;
+pub(crate) mod proto;
 pub(crate) mod prove;
 pub(crate) mod sim;
 pub(crate) mod test;

@@ -6,10 +6,12 @@
 
 mod compare;
 mod error;
+mod steps;
 
 use std::collections::VecDeque;
 
 pub use error::{DeterminismError, ReplayError};
+pub use steps::{RecordedStep, recorded_steps};
 
 use crate::action::WorkflowAction;
 use crate::event::WorkflowEvent;

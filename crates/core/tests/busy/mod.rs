@@ -16,6 +16,7 @@ pub(crate) struct Busy {
     next_id: u32,
     activities: Vec<String>,
     timers: Vec<String>,
+    children: Vec<String>,
 }
 
 pub(crate) fn identity() -> RunIdentity {
@@ -61,7 +62,7 @@ impl Busy {
 
     fn ask(&mut self) -> A {
         let id = self.fresh_id();
-        match self.roll(9) {
+        match self.roll(10) {
             0 | 1 => {
                 self.activities.push(id.clone());
                 A::schedule_activity(id, "work", Payload::null())
@@ -74,11 +75,14 @@ impl Busy {
                     duration,
                 }
             }
-            3 => A::ScheduleChildWorkflow {
-                workflow_id: id,
-                workflow_type: "child".into(),
-                input: Payload::null(),
-            },
+            3 => {
+                self.children.push(id.clone());
+                A::ScheduleChildWorkflow {
+                    workflow_id: id,
+                    workflow_type: "child".into(),
+                    input: Payload::null(),
+                }
+            }
             4 => A::OpenHumanTask {
                 task_id: id,
                 request: Payload::null(),
@@ -92,6 +96,10 @@ impl Busy {
                 |activity_id| A::CancelActivity { activity_id },
             ),
             7 => self.pick(|busy| &busy.timers, |timer_id| A::CancelTimer { timer_id }),
+            8 => self.pick(
+                |busy| &busy.children,
+                |workflow_id| A::CancelChildWorkflow { workflow_id },
+            ),
             _ => A::None,
         }
     }

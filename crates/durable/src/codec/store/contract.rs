@@ -19,7 +19,9 @@ use crate::persistence::model::{
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
     WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore};
+use crate::persistence::{
+    Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore, check,
+};
 
 /// `[encoded]` before an argument encodes it; what stands behind the arrow is done with the answer.
 macro_rules! coded {
@@ -140,6 +142,7 @@ coded! { WorkflowEventStore {
         seen: Option<ScheduleRecord>,
         schedule: ScheduleRecord,
     ) -> StoreResult<bool> {
+        check::swap(seen.as_ref(), &schedule)?;
         let stored = self.inner.get_schedule(&schedule.id).await?;
         if self.decoded(stored.clone()).await? != seen {
             return Ok(false);

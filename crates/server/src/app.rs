@@ -1,0 +1,95 @@
+//! What all doors share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use everruns_durable::Client;
+use everruns_durable::persistence::WorkflowEventStore;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{Access, Principal};
+
+/// What the doors open onto: a client of the store, who may come in, and whether the process is about to go. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    access: Access,
+    settings: AppSettings,
+    draining: CancellationToken,
+}
+
+/// What the doors can be told.
+#[derive(Debug, Clone)]
+pub struct AppSettings {
+    /// Largest body of a request over HTTP.
+    pub body_bytes_max: usize,
+    /// For how long a request may wait for a result.
+    pub wait_max: Duration,
+    /// From so long without a sign of life on, a worker counts as gone.
+    pub worker_stale_after: Duration,
+}
+
+impl Default for AppSettings {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 4 << 20,
+            wait_max: Duration::from_secs(60),
+            worker_stale_after: Duration::from_secs(60),
+        }
+    }
+}
+
+impl App {
+    /// Doors onto the store of this client. With [`everruns_durable::Engine::client`] what is started here runs beside.
+    #[must_use]
+    pub fn new(client: Client, access: Access, settings: AppSettings) -> Self {
+        let shared = Arc::new(Shared {
+            client,
+            access,
+            settings,
+            draining: CancellationToken::new(),
+        });
+        Self { shared }
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    /// A client for what this principal changes.
+    // Seam: the audit rows of an operator's mutations will be written by the client that this answers.
+    #[must_use]
+    pub fn acting(&self, _principal: &Principal) -> Client {
+        self.shared.client.clone()
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn WorkflowEventStore> {
+        self.shared.client.store()
+    }
+
+    /// Who may come in.
+    #[must_use]
+    pub fn access(&self) -> &Access {
+        &self.shared.access
+    }
+
+    /// What the doors were told.
+    #[must_use]
+    pub fn settings(&self) -> &AppSettings {
+        &self.shared.settings
+    }
+
+    /// Cancelled once the process is about to go: it is not ready any more, and streams are told to go elsewhere.
+    #[must_use]
+    pub fn draining(&self) -> &CancellationToken {
+        &self.shared.draining
+    }
+}
