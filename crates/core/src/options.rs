@@ -94,6 +94,17 @@ pub struct ChildOptions {
     pub run_timeout: Option<Duration>,
 }
 
+impl ActivityOptions {
+    /// The first clock that runs out of an attempt that gives no sign.
+    #[must_use]
+    pub fn silent_attempt_max(&self) -> Duration {
+        let beat = self
+            .heartbeat_timeout
+            .unwrap_or(self.start_to_close_timeout);
+        beat.min(self.start_to_close_timeout)
+    }
+}
+
 impl Default for ActivityOptions {
     fn default() -> Self {
         Self {

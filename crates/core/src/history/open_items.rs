@@ -1,5 +1,7 @@
 //! What a history has opened and not closed yet.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use super::error::{HistoryProblem, Subject};
@@ -13,6 +15,8 @@ pub struct PendingActivity {
     pub activity_type: String,
     /// Last attempt on record; 0 while there is none.
     pub attempt: u32,
+    /// How long it may wait for a worker once it is the first of its run's line; none: it is not in the line.
+    pub at_head_max: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -48,11 +52,14 @@ impl OpenItems {
             E::ActivityScheduled {
                 activity_id,
                 activity_type,
+                options,
                 ..
             } => {
+                let at_head_max = options.schedule_to_start_timeout;
                 let pending = PendingActivity {
                     activity_type: activity_type.clone(),
                     attempt: 0,
+                    at_head_max: options.sequential.then_some(at_head_max),
                 };
                 self.activities.open(activity_id, pending)
             }

@@ -39,8 +39,10 @@ impl Chore for Due {
         // Planned before looking: what is rung for while the store looks is not forgotten.
         node.hub.due.plan(node.runtime.instant() + UNTIL_RUNG);
         let fired = self.timeouts.check_timeouts().await?;
-        if fired.tasks_ready > 0 || fired.tasks_timed_out > 0 {
-            node.hub.tasks.notify_one();
+        if !fired.claimable_types.is_empty() {
+            // By whoever runs them: another process finds them fired, and nothing more due that it would look for.
+            let types = fired.claimable_types.iter().map(String::as_str);
+            node.hub.claimable(types);
         }
         if !fired.runs_timed_out.is_empty() {
             node.hub.messages.notify_one();

@@ -41,9 +41,11 @@ impl Chore for Reaper {
             .await?;
         if !reaped.is_empty() {
             info!(tasks = reaped.len(), "leases had run out");
-            let types = reaped.iter().filter(|task| !task.dead);
+            // Also of the dead: behind each a line may have moved up.
             node.hub
-                .claimable(types.map(|task| task.activity_type.as_str()));
+                .claimable(reaped.iter().map(|task| task.activity_type.as_str()));
+            // Those who wait for a worker again wait for so long at most.
+            node.hub.due.ring();
             let dead = reaped.iter().filter(|task| task.dead);
             node.hub.ready_runs(dead.map(|task| task.run_id));
         }

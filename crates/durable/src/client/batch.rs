@@ -3,7 +3,7 @@
 use durable_core::{Payload, signal_types};
 use uuid::Uuid;
 
-use super::Client;
+use super::{Client, Doubt};
 use crate::persistence::StoreError;
 use crate::persistence::model::{
     NewSignal, Page, RunFilter, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
@@ -97,10 +97,16 @@ impl Client {
                 })
                 .collect();
             let end = || self.store().terminate_runs(requests.clone(), None);
-            let outcomes = self.retried(end).await?;
+            let (outcomes, doubt) = self.retried_with_doubt(end).await?;
             let mut ended = Vec::new();
             for (request, outcome) in requests.iter().zip(&outcomes) {
-                let done = matches!(outcome, TerminateOutcome::Terminated);
+                let done = match outcome {
+                    TerminateOutcome::Terminated => true,
+                    TerminateOutcome::AlreadyFinished(_) if doubt == Doubt::Some => {
+                        self.was_terminated(request).await?
+                    }
+                    _ => false,
+                };
                 batch.outcome.count(done);
                 ended.extend(done.then_some(request.run_id));
             }

@@ -4,12 +4,12 @@ use durable_core::Payload;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Client;
+use super::{Client, Doubt};
 use crate::error::Kind;
-use crate::persistence::StoreError;
 use crate::persistence::model::{
     DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Page, SendRejection,
 };
+use crate::persistence::{Ring, StoreError};
 use crate::{Error, Result};
 
 impl Client {
@@ -79,13 +79,24 @@ impl Client {
         decision: DeadLetterDecision,
     ) -> Result<DecisionOutcome> {
         let store = self.store();
-        Ok(store.decide_dead_letter(run_id, id, decision, None).await?)
+        let (outcome, doubt) = self
+            .retried_with_doubt(|| store.decide_dead_letter(run_id, id, decision.clone(), None))
+            .await?;
+        Ok(match outcome {
+            // By a try whose answer was lost.
+            DecisionOutcome::AlreadyDecided(state)
+                if doubt == Doubt::Some && state == decision.leads_to() =>
+            {
+                DecisionOutcome::Done
+            }
+            outcome => outcome,
+        })
     }
 
     async fn decided(&self, run_id: Uuid, id: Uuid, outcome: &DecisionOutcome) -> Result<()> {
         match outcome {
             DecisionOutcome::Done => {
-                self.shared.hub.tasks.notify_one();
+                self.queue_has_moved().await;
                 self.ring(run_id);
                 Ok(())
             }
@@ -106,10 +117,31 @@ impl Client {
                 };
                 Err(Kind::Send { run_id, rejection }.into())
             }
+            DecisionOutcome::NotAwaited => {
+                let message = format!(
+                    "run {run_id} goes on and no longer waits for dead letter {id}: it was reset or continued as new since; purge the letter"
+                );
+                Err(StoreError::Conflict(message).into())
+            }
             DecisionOutcome::NeedsReset { .. } => Err(StoreError::Invalid(format!(
                 "run {run_id} has seen the failure; requeue the dead letter to take the run back to before it"
             ))
             .into()),
         }
+    }
+
+    /// Tasks may be claimed and clocks run that could or did not before: of which types, the store tells.
+    async fn queue_has_moved(&self) {
+        let ring = match self.store().waiting_types().await {
+            Ok(waiting) => Ring {
+                task_types: waiting.tasks.into_iter().collect(),
+                clocks: true,
+                ..Ring::default()
+            },
+            // What was decided is stored; whoever can look looks at everything.
+            Err(_) => Ring::everything(),
+        };
+        self.shared.hub.tell_others(ring.clone());
+        self.shared.hub.heard(ring);
     }
 }

@@ -19,7 +19,7 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_core::{Payload, signal_types};
+use durable_core::{Payload, error_types, signal_types};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -42,7 +42,7 @@ use crate::observability::Listeners;
 use crate::persistence::model::{
     NewSignal, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
-use crate::persistence::{OpenOptions, WorkflowEventStore, open};
+use crate::persistence::{OpenOptions, Ring, WorkflowEventStore, open};
 use crate::reliability::BackpressureCoordinator;
 use crate::runtime::Runtime;
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
@@ -269,14 +269,20 @@ impl Client {
             run_id,
             reason: reason.to_owned(),
         };
-        let outcomes = self
-            .retried(|| {
+        let (outcomes, doubt) = self
+            .retried_with_doubt(|| {
                 let requests = vec![request.clone()];
                 self.shared.store.terminate_runs(requests, None)
             })
             .await?;
         match outcomes.first() {
             Some(TerminateOutcome::Terminated) => {
+                self.terminated(&[run_id]).await;
+                Ok(())
+            }
+            Some(TerminateOutcome::AlreadyFinished(_))
+                if doubt == Doubt::Some && self.was_terminated(&request).await? =>
+            {
                 self.terminated(&[run_id]).await;
                 Ok(())
             }
@@ -289,10 +295,21 @@ impl Client {
         }
     }
 
+    /// Whether the run ended that way, by a try whose answer was lost.
+    async fn was_terminated(&self, request: &TerminateRun) -> Result<bool> {
+        let run = self.get(request.run_id).await?;
+        Ok(run.error.is_some_and(|error| {
+            error.error_type == error_types::WORKFLOW_TERMINATED && error.message == request.reason
+        }))
+    }
+
     /// Tells everybody concerned of runs that were ended here.
     async fn terminated(&self, runs: &[Uuid]) {
         self.shared.hub.finished(runs);
-        self.shared.hub.messages.notify_one();
+        self.leave_to_chores(Ring {
+            messages: true,
+            ..Ring::default()
+        });
         for run_id in runs {
             self.ring(*run_id);
             let beside = self.shared.beside.as_ref();
@@ -321,8 +338,27 @@ impl Client {
         }
     }
 
+    /// The engine beside does its chores; without one, the others do.
+    fn leave_to_chores(&self, ring: Ring) {
+        if self.shared.beside.is_some() {
+            self.shared.hub.heard(ring);
+        } else {
+            self.shared.hub.tell_others(ring);
+        }
+    }
+
     /// Calls again, a few times, where the store could not be reached and a repeat does no harm.
     async fn retried<T, E, F>(&self, call: impl Fn() -> F) -> Result<T>
+    where
+        E: Into<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let (answer, _) = self.retried_with_doubt(call).await?;
+        Ok(answer)
+    }
+
+    /// The same, for calls whose repeat answers otherwise: also tells whether an earlier try may have been carried out.
+    async fn retried_with_doubt<T, E, F>(&self, call: impl Fn() -> F) -> Result<(T, Doubt)>
     where
         E: Into<Error>,
         F: Future<Output = Result<T, E>>,
@@ -331,7 +367,8 @@ impl Client {
         let mut attempt = 0;
         loop {
             let error: Error = match call().await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) if attempt == 0 => return Ok((answer, Doubt::None)),
+                Ok(answer) => return Ok((answer, Doubt::Some)),
                 Err(error) => error.into(),
             };
             if !error.is_retryable() || error.is_shutting_down() || attempt == RETRIES_MAX {
@@ -342,6 +379,13 @@ impl Client {
             attempt += 1;
         }
     }
+}
+
+/// Whether a call may have been carried out before it was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    None,
+    Some,
 }
 
 /// How often a call is repeated before its error is the caller's: about three seconds in all.

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use durable_core::{NumberedEvent, WorkflowEvent, effective_history};
 use uuid::Uuid;
 
-use super::Client;
 use super::reset_turn::Cut;
+use super::{Client, Doubt};
 use crate::error::Kind;
-use crate::persistence::StoreError;
+use crate::persistence::limits::PAGE_ROWS_MAX;
 use crate::persistence::model::{
-    DeadLetter, DeadLetterDecision, DeadLetterState, DlqFilter, Page, Rejection, RunRecord,
-    SendRejection, TurnOutcome, WorkflowStatus,
+    DeadLetter, DeadLetterState, DlqFilter, Page, Rejection, RunRecord, SendRejection, TurnCommit,
+    TurnOutcome, WorkflowStatus,
 };
+use crate::persistence::{Ring, StoreError};
 use crate::{Error, Result};
 
 /// How often a reset is tried again when the run moves meanwhile.
@@ -58,7 +59,7 @@ impl Client {
 
     /// Resets the run of a dead letter to before its failure.
     pub(super) async fn retry_step(&self, run_id: Uuid, letter_id: Uuid) -> Result<()> {
-        let letters = self.letters(run_id).await?;
+        let letters = self.dead_letters_of(run_id).await?;
         let letter = letters.into_iter().find(|letter| letter.id == letter_id);
         let letter = letter.ok_or_else(|| StoreError::NotFound {
             what: "dead letter",
@@ -81,16 +82,21 @@ impl Client {
             let (run, events) = &history;
             let Point { last, reason } = choose(run, events)?;
             let cut = Cut::after(run, events, last);
-            let turn = cut.turn(&self.shared.runtime, reason);
-            let outcomes = self.store().commit_turns(vec![turn], None).await?;
+            let letters = self.dead_letters_of(run_id).await?;
+            let turn = cut.turn(&self.shared.runtime, reason, &letters);
+            // The same turn each time: its id makes that safe.
+            let commit = || self.store().commit_turns(vec![turn.clone()], None);
+            let (outcomes, doubt) = self.retried_with_doubt(commit).await?;
             match outcomes.into_iter().next() {
                 Some(TurnOutcome::Committed(_)) => {
-                    self.close_letters(run, &cut.failed_activities()).await?;
-                    self.shared.hub.tasks.notify_one();
-                    self.shared.hub.messages.notify_one();
-                    // Updates that are forgotten have failed.
-                    self.shared.hub.answered(run_id);
-                    self.ring(run_id);
+                    self.was_reset(&turn);
+                    return Ok(());
+                }
+                // The run has moved on, perhaps from where this turn had taken it by a try whose answer was lost.
+                Some(TurnOutcome::Rejected(_))
+                    if doubt == Doubt::Some && self.is_in_history(&turn).await? =>
+                {
+                    self.was_reset(&turn);
                     return Ok(());
                 }
                 Some(TurnOutcome::Rejected(Rejection::RunFinished { status })) => {
@@ -129,30 +135,35 @@ impl Client {
         Ok((run, effective.events))
     }
 
-    /// Letters of what is tried again have done their work; the new attempts leave letters of their own if they fail.
-    async fn close_letters(&self, run: &RunRecord, activities: &BTreeSet<&str>) -> Result<()> {
-        if activities.is_empty() {
-            return Ok(());
-        }
-        for letter in self.letters(run.id).await? {
-            let is_done = letter.state == DeadLetterState::Dead
-                && letter.epoch <= run.epoch
-                && activities.contains(letter.activity_id.as_str());
-            if is_done {
-                self.decide(run.id, letter.id, DeadLetterDecision::Discard)
-                    .await?;
-            }
-        }
-        Ok(())
+    /// Tells everybody concerned.
+    fn was_reset(&self, turn: &TurnCommit) {
+        let hub = &self.shared.hub;
+        let types: BTreeSet<&str> = turn.tasks.iter().map(|task| &*task.activity_type).collect();
+        hub.claimable(types);
+        self.leave_to_chores(Ring {
+            messages: !turn.signals.is_empty(),
+            clocks: true,
+            ..Ring::default()
+        });
+        // Updates that are forgotten have failed.
+        hub.answered(turn.run_id);
+        self.ring(turn.run_id);
+    }
+
+    /// Whether what the turn appends stands where it would have.
+    async fn is_in_history(&self, turn: &TurnCommit) -> Result<bool> {
+        let since = self
+            .store()
+            .load_history(turn.run_id, turn.expected_sequence);
+        let history = since.await?.ok_or(Kind::NotFound(turn.run_id))?;
+        let stored = history.events.iter().map(|event| &event.event);
+        Ok(turn.events.iter().eq(stored.take(turn.events.len())))
     }
 
     async fn requeue_parked(&self, run_id: Uuid) -> Result<()> {
-        let letters = self.letters(run_id).await?;
-        let parked = letters
-            .into_iter()
-            .filter(|letter| letter.parked && letter.state == DeadLetterState::Dead);
+        let letters = self.dead_letters_of(run_id).await?;
         let mut any = false;
-        for letter in parked {
+        for letter in letters.into_iter().filter(|letter| letter.parked) {
             self.requeue_dead_letter(run_id, letter.id).await?;
             any = true;
         }
@@ -163,16 +174,26 @@ impl Client {
         Err(StoreError::Conflict(message).into())
     }
 
-    async fn letters(&self, run_id: Uuid) -> Result<Vec<DeadLetter>> {
+    /// Letters of the run that nobody has decided about.
+    async fn dead_letters_of(&self, run_id: Uuid) -> Result<Vec<DeadLetter>> {
         let filter = DlqFilter {
             run_id: Some(run_id),
+            state: Some(DeadLetterState::Dead),
             ..DlqFilter::default()
         };
-        let page = Page {
-            limit: 1000,
-            offset: 0,
-        };
-        Ok(self.store().list_dlq(filter, page).await?)
+        let mut letters = Vec::new();
+        loop {
+            let page = Page {
+                limit: PAGE_ROWS_MAX,
+                offset: letters.len(),
+            };
+            let more = self.store().list_dlq(filter.clone(), page).await?;
+            let last = more.len() < PAGE_ROWS_MAX;
+            letters.extend(more);
+            if last {
+                return Ok(letters);
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use durable_core::{
 use uuid::Uuid;
 
 use crate::persistence::model::{
-    NewSignal, NewTask, NewTimer, Next, OutSignal, RunRecord, TurnCommit, UpdateAnswer,
+    DeadLetter, NewSignal, NewTask, NewTimer, Next, OutSignal, RunRecord, TurnCommit, UpdateAnswer,
     WorkflowStatus,
 };
 use crate::runtime::Runtime;
@@ -65,7 +65,7 @@ impl<'a> Cut<'a> {
     }
 
     /// Activities whose final failure is forgotten: they are tried again.
-    pub(super) fn failed_activities(&self) -> BTreeSet<&'a str> {
+    fn failed_activities(&self) -> BTreeSet<&'a str> {
         let failed = self.forgotten.iter().filter_map(|(_, event)| match event {
             WorkflowEvent::ActivityFailed {
                 activity_id,
@@ -79,7 +79,14 @@ impl<'a> Cut<'a> {
     }
 
     /// The turn. The epoch rises with it, so that nothing older counts any more.
-    pub(super) fn turn(&self, runtime: &Runtime, reason: String) -> TurnCommit {
+    ///
+    /// `letters` are those of the run that nobody has decided about.
+    pub(super) fn turn(
+        &self,
+        runtime: &Runtime,
+        reason: String,
+        letters: &[DeadLetter],
+    ) -> TurnCommit {
         let to_sequence = self.kept.last().map_or(0, |(number, _)| *number);
         let mut turn = TurnCommit::new(self.run, runtime.new_id());
         turn.events = vec![WorkflowEvent::WorkflowReset {
@@ -101,7 +108,20 @@ impl<'a> Cut<'a> {
         turn.timers = under_way.timers.into_values().collect();
         turn.signals = self.signals(runtime);
         turn.updates = self.unanswered_updates();
+        turn.requeued_letters = self.requeued(letters, &turn.tasks);
         turn
+    }
+
+    /// Letters of what is tried again have done their work; the new attempts leave letters of their own if they fail.
+    fn requeued(&self, letters: &[DeadLetter], tasks: &[NewTask]) -> Vec<Uuid> {
+        let failed = self.failed_activities();
+        let under_way: BTreeSet<&str> = tasks.iter().map(|task| &*task.activity_id).collect();
+        let tried_again = letters.iter().filter(|letter| {
+            // A run that waits for a letter has not seen the failure: its activity is still under way.
+            let activities = if letter.parked { &under_way } else { &failed };
+            letter.epoch <= self.run.epoch && activities.contains(&*letter.activity_id)
+        });
+        tried_again.map(|letter| letter.id).collect()
     }
 
     /// Signals that are forgotten come again, as the run's own; children that are forgotten are asked to stop.

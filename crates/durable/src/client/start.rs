@@ -184,6 +184,11 @@ impl Client {
             StartOutcome::Started { run_id } | StartOutcome::Existing { run_id } => run_id,
             StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
         };
+        // Whoever takes its first turn announces it too; where nobody hosts it, this engine still ends it in time.
+        let first = start.execution_timeout.into_iter().chain(start.run_timeout);
+        if let Some(first) = first.min() {
+            shared.hub.due.due_in(shared.runtime.instant(), first);
+        }
         if hosted_here {
             shared.hub.ready_runs([run_id]);
         } else {

@@ -83,6 +83,7 @@ impl Assembly<'_> {
             attributes: std::collections::BTreeMap::new(),
             outbox: Vec::new(),
             step_logs: Vec::new(),
+            requeued_letters: Vec::new(),
             next: Next::Wait,
             lease: None,
             owner: None,

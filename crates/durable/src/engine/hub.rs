@@ -92,6 +92,11 @@ impl Hub {
         self.ring_others(|ring| ring.finished_runs.extend([run_id]));
     }
 
+    /// Other processes should look at this.
+    pub(crate) fn tell_others(&self, ring: Ring) {
+        self.ring_others(|empty| *empty = ring);
+    }
+
     fn ring_others(&self, fill: impl FnOnce(&mut Ring)) {
         let Some(bell) = &self.bell else { return };
         let mut ring = Ring::default();
@@ -106,10 +111,14 @@ impl Hub {
         if ring.everything || !ring.task_types.is_empty() {
             self.tasks.notify_one();
         }
+        if ring.everything || ring.messages {
+            self.messages.notify_one();
+        }
+        if ring.everything || ring.clocks {
+            self.due.ring();
+        }
         if ring.everything {
             self.turns.notify_one();
-            self.messages.notify_one();
-            self.due.ring();
             self.schedules.ring();
             for waiter in self.finished.lock().values() {
                 waiter.bell.notify_waiters();

@@ -115,6 +115,8 @@ impl<'a> Loader<'a> {
                 self.turner.leave_to_others(&turn.run, finished);
                 continue;
             }
+            // Who started it may be no engine, and whoever continued it knows only how long, not since when.
+            self.turner.node.announce_deadline(&turn.run);
             if turn.has_encoded() {
                 let fault = Fault {
                     run_id,

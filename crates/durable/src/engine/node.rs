@@ -13,7 +13,7 @@ use super::hub::Hub;
 use super::settings::Settings;
 use crate::observability::{DurableMetrics, Listeners};
 use crate::persistence::WorkflowEventStore;
-use crate::persistence::model::{ClaimedTask, WorkerBeat, WorkerInfo, WorkerStatus};
+use crate::persistence::model::{ClaimedTask, RunRecord, WorkerBeat, WorkerInfo, WorkerStatus};
 use crate::runtime::Runtime;
 use crate::worker::{HeartbeatBatcher, ResultListener, ResultSink, WorkerPool};
 use crate::workflow::WorkflowRegistry;
@@ -75,6 +75,15 @@ impl Node {
         Duration::try_from(left).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
     }
 
+    /// The run has to be over by then.
+    pub(crate) fn announce_deadline(&self, run: &RunRecord) {
+        let deadlines = [run.execution_deadline, run.run_deadline];
+        if let Some(first) = deadlines.into_iter().flatten().min() {
+            let wait = self.until(first);
+            self.hub.due.due_in(self.runtime.instant(), wait);
+        }
+    }
+
     pub(crate) fn worker_info(&self) -> WorkerInfo {
         let beat = self.worker_beat();
         let now = self.runtime.now();
@@ -133,6 +142,12 @@ impl ResultListener for Node {
             self.hub.claimable([&*task.activity_type]);
         }
         self.hub.ready_runs([task.lease.run_id]);
+    }
+
+    fn unsure(&self, task: &ClaimedTask) {
+        self.recorded(task, true);
+        // It may be tried again instead.
+        self.hub.due.ring();
     }
 
     fn retrying(&self, _task: &ClaimedTask, visible_at: Timestamp) {

@@ -120,9 +120,8 @@ impl Turner {
         for activity_id in &commit.cancelled_activities {
             node.pool.cancel_activity(run_id, activity_id);
         }
-        if committed.line_moved || committed.repeated {
-            self.announce_line(&program);
-        }
+        let line_moved = committed.line_moved || committed.repeated;
+        self.announce_line(&program, line_moved, commit.facts_through > place.consumed);
         hand_over.deliver(node, run_id, committed.tasks);
         match commit.next {
             Next::Wait => {
@@ -152,12 +151,24 @@ impl Turner {
         }
     }
 
-    /// The next of the run's line may be claimed. Which one it is the store knows; the open activities tell the type, as far as that matters.
-    fn announce_line(&self, program: &ProgramState) {
+    /// The next of the run's line may be claimed, now or since a fact that was taken came in. Which one it is the store knows; the open
+    /// activities tell the type and how long it may wait, as far as that matters.
+    fn announce_line(&self, program: &ProgramState, moved: bool, took_facts: bool) {
+        if !moved && !took_facts {
+            return;
+        }
         let open = program.history().pending_activities().take(LINE_TYPES_MAX);
-        let types: BTreeSet<&str> = open.map(|(_, open)| &*open.activity_type).collect();
-        if !types.is_empty() {
-            self.node.hub.claimable(types);
+        let in_line: Vec<(&str, Duration)> = open
+            .filter_map(|(_, open)| Some((&*open.activity_type, open.at_head_max?)))
+            .collect();
+        let Some(first) = in_line.iter().map(|(_, at_head_max)| *at_head_max).min() else {
+            return;
+        };
+        let hub = &self.node.hub;
+        hub.due.due_in(self.node.runtime.instant(), first);
+        if moved {
+            let types: BTreeSet<&str> = in_line.into_iter().map(|(name, _)| name).collect();
+            hub.claimable(types);
         }
     }
 
@@ -171,13 +182,7 @@ impl Turner {
             .flat_map(|(task, placed)| {
                 let options = &task.options;
                 let own = match placed.place {
-                    TaskPlace::Leased { .. } => Some(
-                        options
-                            .heartbeat_timeout
-                            .map_or(options.start_to_close_timeout, |beat| {
-                                beat.min(options.start_to_close_timeout)
-                            }),
-                    ),
+                    TaskPlace::Leased { .. } => Some(options.silent_attempt_max()),
                     TaskPlace::Claimable => Some(options.schedule_to_start_timeout),
                     TaskPlace::Waiting => task.delay,
                 };
@@ -294,7 +299,7 @@ impl Turner {
     pub(super) fn is_for_us(&self, run: &RunRecord) -> bool {
         let node = &self.node;
         let owned_elsewhere = run.owner.as_ref().is_some_and(|owner| {
-            owner.worker_id != node.worker_id && owner.expires_at > node.runtime.now()
+            owner.worker_id != node.worker_id && !node.until(owner.expires_at).is_zero()
         });
         let blocked_here = run
             .blocked

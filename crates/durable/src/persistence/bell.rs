@@ -14,6 +14,10 @@ pub struct Ring {
     pub ready_runs: BTreeSet<Uuid>,
     /// Runs that somebody may wait for: they have ended, or answered an update.
     pub finished_runs: BTreeSet<Uuid>,
+    /// Messages between runs wait to be delivered, and who wrote them delivers none.
+    pub messages: bool,
+    /// Something may become due earlier than those know who fire what is due.
+    pub clocks: bool,
     /// Too much to name, or the listener was away: look at everything. No names are given then.
     pub everything: bool,
 }
@@ -38,6 +42,8 @@ impl Ring {
             self.task_types.extend(other.task_types);
             self.ready_runs.extend(other.ready_runs);
             self.finished_runs.extend(other.finished_runs);
+            self.messages |= other.messages;
+            self.clocks |= other.clocks;
         }
         let names = self.task_types.len() + self.ready_runs.len() + self.finished_runs.len();
         if self.everything || names > Self::NAMES_MAX {
@@ -52,6 +58,8 @@ impl Ring {
             && self.task_types.is_empty()
             && self.ready_runs.is_empty()
             && self.finished_runs.is_empty()
+            && !self.messages
+            && !self.clocks
     }
 }
 
@@ -93,12 +101,19 @@ mod tests {
         ring.merge(Ring {
             task_types: ["charge".to_owned()].into(),
             finished_runs: [Uuid::from_u128(1)].into(),
+            messages: true,
+            ..Ring::default()
+        });
+        ring.merge(Ring {
+            clocks: true,
             ..Ring::default()
         });
         let expected = Ring {
             task_types: ["charge".to_owned()].into(),
             ready_runs: [1, 2].map(Uuid::from_u128).into(),
             finished_runs: [Uuid::from_u128(1)].into(),
+            messages: true,
+            clocks: true,
             everything: false,
         };
         assert_eq!(ring, expected);

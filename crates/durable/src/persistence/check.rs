@@ -185,6 +185,7 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         turn.updates.len(),
         turn.outbox.len(),
         turn.step_logs.len(),
+        turn.requeued_letters.len(),
     ];
     for count in items {
         check_len("the number of items in a turn", count, TURN_ITEMS_MAX)?;
@@ -203,6 +204,7 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         check_duration("timer", timer.after)?;
     }
     unique("timer", turn.timers.iter().map(|t| &t.timer_id))?;
+    unique("dead letter", turn.requeued_letters.iter().copied())?;
     for child in &turn.children {
         check_id("child id", &child.child_id)?;
         start(&child.start)?;

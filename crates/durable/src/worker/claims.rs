@@ -171,7 +171,11 @@ impl Claims {
         let verdicts = self.pool.gate.admit(&tasks).await;
         for (task, verdict) in tasks.into_iter().zip(verdicts) {
             match (verdict, slots.pop()) {
-                (Verdict::Run, Some(slot)) => self.pool.start(task, slot),
+                (Verdict::Run, Some(slot)) => {
+                    let first = task.options.silent_attempt_max();
+                    self.hub.due.due_in(self.pool.runtime.instant(), first);
+                    self.pool.start(task, slot);
+                }
                 (Verdict::Run, None) => {
                     self.pool.gate.give_back(&task);
                     parked.push(TaskRelease::now(task.lease));

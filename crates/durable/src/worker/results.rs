@@ -74,6 +74,8 @@ pub(crate) trait ResultListener: Send + Sync + 'static {
     fn recorded(&self, task: &ClaimedTask, line_moved: bool);
     /// The activity is tried again then.
     fn retrying(&self, task: &ClaimedTask, visible_at: durable_core::Timestamp);
+    /// The result may have been stored by a try whose answer was lost: any of the others may have followed.
+    fn unsure(&self, task: &ClaimedTask);
 }
 
 /// Stores results by `finish_tasks`. While one batch is under way the next one forms.
@@ -191,17 +193,23 @@ impl ResultSink {
     ) -> Result<(), StoreError> {
         let results: Vec<TaskResult> = batch.iter().map(|finished| self.result(finished)).collect();
         let mut wait_ms = RETRY_MS_FIRST;
+        let mut in_doubt = false;
         loop {
             match self.port.finish_tasks(results.clone(), None).await {
                 Ok(outcomes) => {
                     for (finished, outcome) in batch.iter().zip(outcomes) {
-                        tell(listener, finished, &outcome);
+                        match outcome {
+                            // By that try, perhaps, whose lease ended with it.
+                            FinishOutcome::LeaseLost if in_doubt => listener.unsure(&finished.task),
+                            outcome => tell(listener, finished, &outcome),
+                        }
                     }
                     return Ok(());
                 }
                 Err(_) if planted(Bug::ResultDroppedOnError) => return Ok(()),
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     debug!(%error, wait_ms, "results are stored again");
+                    in_doubt |= error.is_outcome_unknown();
                     let wait = self.runtime.jittered(Duration::from_millis(wait_ms));
                     self.runtime.sleep(wait).await;
                     wait_ms = (wait_ms * 2).min(RETRY_MS_MAX);
@@ -227,8 +235,8 @@ fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutc
         FinishOutcome::Recorded { line_moved, .. } => listener.recorded(task, *line_moved),
         FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
-        // The commit was carried out after all, perhaps, and the run has its fact.
-        FinishOutcome::LeaseLost if finished.kept == Kept::Unknown => listener.recorded(task, true),
+        // The activity's own commit was carried out after all, perhaps.
+        FinishOutcome::LeaseLost if finished.kept == Kept::Unknown => listener.unsure(task),
         FinishOutcome::LeaseLost => {
             debug!(task_id = %task.lease.task_id, "the result came too late");
         }
@@ -249,6 +257,7 @@ mod tests {
     impl ResultListener for Deaf {
         fn recorded(&self, _: &ClaimedTask, _: bool) {}
         fn retrying(&self, _: &ClaimedTask, _: durable_core::Timestamp) {}
+        fn unsure(&self, _: &ClaimedTask) {}
     }
 
     fn finished(slots: &Slots, number: u128, result: &Payload) -> Finished {

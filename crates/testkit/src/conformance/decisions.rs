@@ -3,7 +3,7 @@
 use durable_core::WorkflowEvent;
 use everruns_durable::persistence::model::{
     DeadLetter, DeadLetterDecision, DeadLetterState, DecisionOutcome, Fact, FinishOutcome, Next,
-    TaskStatus, after,
+    TaskStatus, TurnCommit, after,
 };
 use uuid::Uuid;
 
@@ -29,6 +29,7 @@ claims! { "decisions":
     a_letter_that_is_not_parked_can_always_be_discarded,
     a_decision_that_arrives_while_a_completing_turn_is_prepared_is_not_lost,
     a_reset_leaves_letters_that_nobody_waits_for,
+    a_turn_that_tries_again_puts_its_letters_back,
     decisions_count_in_no_totals,
 }
 
@@ -306,8 +307,7 @@ async fn a_decision_that_arrives_while_a_completing_turn_is_prepared_is_not_lost
     assert_eq!(w.waiting(run_id).await.facts.len(), 1);
 }
 
-async fn a_reset_leaves_letters_that_nobody_waits_for(w: &World) {
-    let (run_id, id, _) = parked(w).await;
+async fn resetting(w: &World, run_id: Uuid) -> TurnCommit {
     let mut turn = w.turn(run_id).await;
     turn.events = vec![WorkflowEvent::WorkflowReset {
         to_sequence: 1,
@@ -315,12 +315,54 @@ async fn a_reset_leaves_letters_that_nobody_waits_for(w: &World) {
         reason: "try again".into(),
     }];
     turn.next = Next::Reset { to_sequence: 1 };
-    w.committed(turn).await;
+    turn
+}
+
+async fn a_reset_leaves_letters_that_nobody_waits_for(w: &World) {
+    let (run_id, id, _) = parked(w).await;
+    w.committed(resetting(w, run_id).await).await;
     assert_eq!(w.queued(run_id, "a").await, None);
-    assert_eq!(letter(w, id).await.state, DeadLetterState::Dead);
+    let before = w.everything().await;
+    for decision in [REQUEUE, complete(), DISCARD] {
+        let outcome = decide(w, run_id, id, decision).await;
+        assert_eq!(outcome, DecisionOutcome::NotAwaited);
+    }
+    assert_eq!(w.everything().await, before);
+    w.terminate(run_id, "stop").await;
     let outcome = decide(w, run_id, id, REQUEUE).await;
     assert_eq!(outcome, DecisionOutcome::RunFinished);
-    assert_eq!(w.queued(run_id, "a").await, None);
+}
+
+async fn a_turn_that_tries_again_puts_its_letters_back(w: &World) {
+    let (run_id, seen) = dead(w).await;
+    let (other, waiting, _) = parked(w).await;
+    let (decided_run, decided, _) = parked(w).await;
+    decide(w, decided_run, decided, DISCARD).await;
+    w.advance(SECOND);
+    for (run_id, id) in [(run_id, seen), (other, waiting)] {
+        let unknown = w.id();
+        let mut turn = resetting(w, run_id).await;
+        turn.requeued_letters = vec![id, unknown];
+        w.rejected(TurnCommit {
+            expected_sequence: turn.expected_sequence + 1,
+            ..turn.clone()
+        })
+        .await;
+        assert_eq!(letter(w, id).await.state, DeadLetterState::Dead);
+        w.committed(turn.clone()).await;
+        w.committed(turn).await;
+        let letter = letter(w, id).await;
+        assert_eq!(letter.state, DeadLetterState::Requeued);
+        assert_eq!((letter.requeued_at, letter.requeue_count), (w.now(), 1));
+        let outcome = decide(w, run_id, id, REQUEUE).await;
+        let state = DeadLetterState::Requeued;
+        assert_eq!(outcome, DecisionOutcome::AlreadyDecided(state));
+    }
+    let before = letter(w, decided).await;
+    let mut turn = w.turn(decided_run).await;
+    turn.requeued_letters = vec![decided];
+    w.committed(World::completing(turn)).await;
+    assert_eq!(letter(w, decided).await, before, "somebody had decided");
 }
 
 async fn decisions_count_in_no_totals(w: &World) {

@@ -145,6 +145,8 @@ async fn the_pick_up_clock_stands_still_while_a_task_is_delayed(w: &World) {
     w.advance(SECOND * 62);
     let due = w.fire_due().await;
     assert_eq!((due.tasks_ready, due.tasks_timed_out), (1, 0));
+    let types = due.claimable_types.iter();
+    assert!(types.eq([&w.task("a").activity_type]), "whom to ring");
     let ready = w.queued(run_id, "a").await.expect("queued");
     assert_eq!(
         (ready.status, ready.visible_at),
@@ -431,7 +433,9 @@ async fn a_timeout_moves_the_line_up(w: &World) {
     let second = w.queued(run_id, "second").await.expect("queued");
     assert_eq!(second.status, TaskStatus::InLine);
     w.advance(SECOND * 30);
-    w.fire_due().await;
+    let due = w.fire_due().await;
+    let types = due.claimable_types.iter();
+    assert!(types.eq([&w.task("a").activity_type]), "whom to ring");
     assert_eq!(w.claim_one().await.activity_id, "second");
 }
 

@@ -14,6 +14,7 @@ use everruns_durable::persistence::WorkflowEventStore;
 use everruns_durable::persistence::model::Blocked;
 
 mod activities;
+mod apart;
 mod cancelling;
 mod children;
 mod chores;
@@ -49,8 +50,12 @@ pub struct Arena {
 impl Arena {
     /// An engine with the scripted workflow and its activities, not started; timings are short so that nothing waits for long.
     pub fn engine(&self, effects: &Effects) -> EngineBuilder {
-        let builder = Engine::on(Arc::clone(&self.store))
-            .workflow::<Scripted>()
+        scripted_activities(self.bare().workflow::<Scripted>(), effects)
+    }
+
+    /// Such an engine that hosts nothing yet.
+    fn bare(&self) -> EngineBuilder {
+        Engine::on(Arc::clone(&self.store))
             .always_replay(self.always_replay)
             .configure(|settings| {
                 settings.worker.lease = Duration::from_secs(2);
@@ -59,8 +64,7 @@ impl Arena {
                 settings.chores.fallback_poll = Duration::from_millis(500);
                 settings.chores.reap_interval = Duration::from_millis(250);
                 settings.shutdown_grace = Duration::from_secs(10);
-            });
-        scripted_activities(builder, effects)
+            })
     }
 }
 
@@ -76,13 +80,27 @@ impl Arena {
 
     /// Such an engine that never looks for work by itself: what nobody rings for is not done.
     pub fn blind_engine(&self, effects: &Effects) -> EngineBuilder {
-        let never = Duration::from_secs(60 * 60);
-        self.engine(effects).configure(|settings| {
-            settings.chores.fallback_poll = never;
-            settings.worker.lease = never;
-            settings.turns.owner_lease = never;
-        })
+        blind(self.engine(effects))
     }
+
+    /// A blind engine that takes turns and runs no activity.
+    pub fn blind_decider(&self) -> EngineBuilder {
+        blind(self.bare().workflow::<Scripted>())
+    }
+
+    /// A blind engine that runs activities and takes no turn.
+    pub fn blind_doer(&self, effects: &Effects) -> EngineBuilder {
+        blind(scripted_activities(self.bare(), effects))
+    }
+}
+
+fn blind(builder: EngineBuilder) -> EngineBuilder {
+    let never = Duration::from_secs(60 * 60);
+    builder.configure(|settings| {
+        settings.chores.fallback_poll = never;
+        settings.worker.lease = never;
+        settings.turns.owner_lease = never;
+    })
 }
 
 /// How long a claim about wake-ups waits for what must come by itself; only a failure takes as long.
@@ -139,6 +157,7 @@ pub(crate) use claims;
 pub fn all() -> Vec<Claim> {
     [
         activities::CLAIMS,
+        apart::CLAIMS,
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,

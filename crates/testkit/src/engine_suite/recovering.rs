@@ -80,9 +80,11 @@ async fn a_retry_tries_the_failed_step_again_and_no_other(arena: &Arena) {
     let record = run.get().await.expect("there");
     assert_eq!((record.epoch, record.error), (1, None));
     let letters = client.list_dead_letters(DlqFilter::default(), Page::default());
-    for letter in letters.await.expect("lists") {
-        assert_eq!(letter.state, DeadLetterState::Discarded);
-    }
+    let letters = letters.await.expect("lists");
+    assert_eq!(letters.len(), 1);
+    assert_eq!(letters[0].state, DeadLetterState::Requeued);
+    assert_eq!(letters[0].requeue_count, 1);
+    assert!(letters[0].requeued_at.is_some());
     engine.shutdown().await.expect("stops");
 }
 

@@ -63,6 +63,13 @@ pub enum Step {
         /// Which; the input is the place, from 0.
         names: Vec<String>,
     },
+    /// Asks for two activities at once, in the run's line, each by a step of its own, and waits for both.
+    Line2 {
+        /// The first: an activity.
+        head: Box<Step>,
+        /// The second: an activity.
+        behind: Box<Step>,
+    },
     /// Asks for two activities in the run's line, gives the first up at a signal, and waits for the second.
     GiveUpHead {
         /// The first.
@@ -210,6 +217,17 @@ impl Scripted {
             Step::Parallel { name, count } => self.many(&name, count, false),
             Step::Line { name, count } => self.many(&name, count, true),
             Step::LineOf { names } => self.line_of(&names),
+            Step::Line2 { head, behind } => (0..)
+                .zip([*head, *behind])
+                .filter_map(|(n, step)| match step {
+                    Step::Activity {
+                        name,
+                        input,
+                        options,
+                    } => Some(schedule(self.wait_for(n), &name, &input, options)),
+                    _ => None,
+                })
+                .collect(),
             Step::GiveUpHead {
                 head,
                 behind,

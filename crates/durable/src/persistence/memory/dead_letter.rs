@@ -78,20 +78,17 @@ impl State {
         decision: DeadLetterDecision,
         now: Timestamp,
     ) -> DecisionOutcome {
-        let waits = self.find(run_id).is_some_and(|run| !run.has_ended())
-            && self
-                .task(run_id, id)
-                .is_some_and(|task| task.status == TaskStatus::Dead);
-        if !waits {
+        if self.find(run_id).is_none_or(|run| run.has_ended()) {
             return DecisionOutcome::RunFinished;
+        }
+        let task = self.task(run_id, id);
+        if task.is_none_or(|task| task.status != TaskStatus::Dead) {
+            return DecisionOutcome::NotAwaited;
         }
         match decision {
             DeadLetterDecision::Requeue => {
                 self.requeue_task(run_id, id, now);
-                let letter = self.letter_mut(run_id, id);
-                letter.state = DeadLetterState::Requeued;
-                letter.requeued_at = Some(now);
-                letter.requeue_count += 1;
+                self.requeue_letter(run_id, id, now);
             }
             DeadLetterDecision::Complete { result } => {
                 self.letter_mut(run_id, id).state = DeadLetterState::Completed;
@@ -134,6 +131,17 @@ impl State {
                 DecisionOutcome::RunFinished
             }
             Some(_) => DecisionOutcome::NeedsReset { run_id },
+        }
+    }
+
+    /// The letter's activity is tried again; one that somebody has decided about stays as it is.
+    pub(super) fn requeue_letter(&mut self, run_id: Uuid, id: Uuid, now: Timestamp) {
+        if let Some(letter) = self.dead_letters.get_mut(&(run_id, id))
+            && letter.state == DeadLetterState::Dead
+        {
+            letter.state = DeadLetterState::Requeued;
+            letter.requeued_at = Some(now);
+            letter.requeue_count += 1;
         }
     }
 

@@ -82,30 +82,41 @@ impl State {
         now: Timestamp,
     ) -> bool {
         let task = self.task(run_id, task_id);
-        let Some(ran) = task.and_then(|task| which_clock(task, now)) else {
+        let Some((task, ran)) = task.and_then(|task| Some((task, which_clock(task, now)?))) else {
             return false;
         };
-        match ran {
+        let activity_type = task.activity_type.clone();
+        let (told, claimable) = match ran {
             Ran::Delay => {
                 fired.tasks_ready += 1;
                 self.edit_task(run_id, task_id, |task| {
                     task.status = TaskStatus::Pending;
                     task.visible_at = now;
                 });
-                false
+                (false, true)
             }
             Ran::Out(timeout) => {
                 fired.tasks_timed_out += 1;
                 let end = FinalEnd::TimedOut(timeout);
-                self.end_task(run_id, task_id, end, now).is_some()
+                let ended = self.end_task(run_id, task_id, end, now);
+                (
+                    ended.is_some(),
+                    ended.is_some_and(|(_, line_moved)| line_moved),
+                )
             }
             Ran::AttemptOut(timeout) => {
                 fired.tasks_timed_out += 1;
                 let end = FinalEnd::TimedOut(timeout);
-                let outcome = self.end_attempt(run_id, task_id, end, jitter, now);
-                matches!(outcome, FinishOutcome::Recorded { .. })
+                match self.end_attempt(run_id, task_id, end, jitter, now) {
+                    FinishOutcome::Recorded { line_moved, .. } => (true, line_moved),
+                    _ => (false, false),
+                }
             }
+        };
+        if claimable {
+            fired.claimable_types.insert(activity_type);
         }
+        told
     }
 }
 

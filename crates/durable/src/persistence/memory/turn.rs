@@ -83,6 +83,9 @@ impl State {
         now: Timestamp,
     ) -> Written {
         let run_id = turn.run_id;
+        for id in take(&mut turn.requeued_letters) {
+            self.requeue_letter(run_id, id, now);
+        }
         let mut head_left = false;
         for finished in take(&mut turn.finished_tasks) {
             head_left |= self.finish_in_turn(finished, now);

@@ -102,6 +102,18 @@ pub enum DeadLetterDecision {
     Discard,
 }
 
+impl DeadLetterDecision {
+    /// Where a letter stands after it.
+    #[must_use]
+    pub const fn leads_to(&self) -> DeadLetterState {
+        match self {
+            Self::Requeue => DeadLetterState::Requeued,
+            Self::Complete { .. } => DeadLetterState::Completed,
+            Self::Discard => DeadLetterState::Discarded,
+        }
+    }
+}
+
 /// What became of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DecisionOutcome {
@@ -114,6 +126,8 @@ pub enum DecisionOutcome {
     },
     /// The run has ended and cannot be reset, or is gone.
     RunFinished,
+    /// The run goes on and no longer waits for the letter: it was reset, or continued as new, since.
+    NotAwaited,
     /// The letter was decided before.
     AlreadyDecided(DeadLetterState),
     /// No such letter.

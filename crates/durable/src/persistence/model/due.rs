@@ -1,5 +1,7 @@
 //! What becomes due by itself, and what runs tell each other.
 
+use std::collections::BTreeSet;
+
 use durable_core::{Failure, Payload, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -41,6 +43,9 @@ pub struct Fired {
     pub tasks_ready: usize,
     /// Tasks of which a clock ran out.
     pub tasks_timed_out: usize,
+    /// Activity types of tasks that may be claimed because of it. Where a line moved up, which the next one is is not looked up: then it is the
+    /// type of the one that made way.
+    pub claimable_types: BTreeSet<String>,
     /// Runs of which the time ran out, by id: they have ended.
     pub runs_timed_out: Vec<Uuid>,
     /// Runs that have a turn due because of it, each once, by id.

@@ -57,6 +57,9 @@ pub struct TurnCommit {
     pub outbox: Vec<NewOutboxEvent>,
     /// Log lines of the attempts that ended with this turn.
     pub step_logs: Vec<NewStepLog>,
+    /// Dead letters whose activities are tried again with this turn, mostly a reset: they are put down as requeued. One that somebody has
+    /// decided about is passed over.
+    pub requeued_letters: Vec<Uuid>,
     /// What becomes of the run.
     pub next: Next,
     /// Who gets the tasks that ask for a lease.
@@ -88,6 +91,7 @@ impl TurnCommit {
             attributes: BTreeMap::new(),
             outbox: Vec::new(),
             step_logs: Vec::new(),
+            requeued_letters: Vec::new(),
             next: Next::Wait,
             lease: None,
             owner: None,

@@ -282,6 +282,7 @@ fn decision(request: &Request, outcome: &DecisionOutcome) -> &'static str {
         (DecisionOutcome::Done, _) => "discarded",
         (DecisionOutcome::NeedsReset { .. }, _) => "needs reset",
         (DecisionOutcome::RunFinished, _) => "run finished",
+        (DecisionOutcome::NotAwaited, _) => "not awaited",
         (DecisionOutcome::AlreadyDecided(_), _) => "already decided",
         (DecisionOutcome::NotFound, _) => "not found",
     }

@@ -16,6 +16,14 @@ use super::super::universe::{
 };
 use super::Generator;
 
+/// Tasks of the run that were leased lately: some are dead by now.
+fn letters_of(session: &Session, run: Uuid) -> Vec<Uuid> {
+    let leases = session.leases.values().rev().map(|(lease, _)| lease);
+    let of_run = leases.filter(|lease| lease.run_id == run).take(8);
+    let tasks: BTreeSet<Uuid> = of_run.map(|lease| lease.task_id).collect();
+    tasks.into_iter().collect()
+}
+
 impl Generator {
     pub(super) fn turns(&mut self, session: &Session) -> Intent {
         let mut runs: Vec<Uuid> = self.several(Self::run);
@@ -59,6 +67,14 @@ impl Generator {
         let may_queue = !ends || self.random.one_in(40);
         let mut content = self.empty_turn(run);
         self.fill(&mut content, may_queue);
+        let tried_again = if let Ending::Reset { .. } = ending {
+            60
+        } else {
+            3
+        };
+        if self.random.percent(tried_again) {
+            content.requeued_letters = letters_of(session, run);
+        }
         let some_to_finish = if self.has_lease(session, run) { 60 } else { 6 };
         let finished = if self.random.percent(some_to_finish) {
             let lease = self.last_use(session, |of, _| of == run);
@@ -147,6 +163,7 @@ impl Generator {
             attributes: [].into(),
             outbox: Vec::new(),
             step_logs: Vec::new(),
+            requeued_letters: Vec::new(),
             next: Next::Wait,
             lease: None,
             owner: self.owner(),

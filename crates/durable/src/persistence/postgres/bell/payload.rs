@@ -22,6 +22,10 @@ struct Payload {
     ready_runs: Vec<Simple>,
     #[serde(rename = "f", default, skip_serializing_if = "Vec::is_empty")]
     finished_runs: Vec<Simple>,
+    #[serde(rename = "m", default, skip_serializing_if = "is_false")]
+    messages: bool,
+    #[serde(rename = "c", default, skip_serializing_if = "is_false")]
+    clocks: bool,
     #[serde(rename = "e", default, skip_serializing_if = "is_false")]
     everything: bool,
 }
@@ -50,6 +54,8 @@ fn text(from: Uuid, ring: Ring) -> String {
         task_types: ring.task_types,
         ready_runs: ring.ready_runs.into_iter().map(Uuid::simple).collect(),
         finished_runs: ring.finished_runs.into_iter().map(Uuid::simple).collect(),
+        messages: ring.messages,
+        clocks: ring.clocks,
         everything: ring.everything,
     };
     serde_json::to_string(&payload).expect("texts and flags are JSON")
@@ -63,6 +69,8 @@ pub(super) fn decode(text: &str) -> Option<(Uuid, Ring)> {
         task_types: payload.task_types,
         ready_runs: ids(payload.ready_runs),
         finished_runs: ids(payload.finished_runs),
+        messages: payload.messages,
+        clocks: payload.clocks,
         everything: payload.everything,
     };
     Some((payload.from.into_uuid(), ring))
@@ -87,9 +95,14 @@ mod tests {
             task_types: ["charge", "a \0 and a \""].map(str::to_owned).into(),
             ready_runs: [Uuid::from_u128(1)].into(),
             finished_runs: [Uuid::from_u128(2), Uuid::from_u128(3)].into(),
-            everything: false,
+            messages: true,
+            ..Ring::default()
         };
-        for ring in [Ring::default(), Ring::everything(), named] {
+        let clocks = Ring {
+            clocks: true,
+            ..Ring::default()
+        };
+        for ring in [Ring::default(), Ring::everything(), named, clocks] {
             let text = encode(ME, ring.clone());
             assert!(!text.contains('\0'), "PostgreSQL takes no such text");
             assert_eq!(decode(&text), Some((ME, ring)));

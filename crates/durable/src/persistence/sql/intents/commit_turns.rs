@@ -52,6 +52,8 @@ impl CommitTurns {
             let new_timers = turn.timers.iter().map(|timer| &timer.timer_id);
             let timers = turn.fired_timers.iter().chain(new_timers);
             load.timers.extend(timers.map(|id| (run_id, id.clone())));
+            let letters = turn.requeued_letters.iter();
+            load.letters.extend(letters.map(|id| (run_id, *id)));
             if let Next::ContinueAsNew { carried, .. } = &turn.next {
                 load.signals
                     .extend(carried.iter().map(|signal| (run_id, signal.signal_id)));

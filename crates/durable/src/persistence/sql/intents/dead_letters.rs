@@ -62,8 +62,24 @@ impl Work {
             .filter(|task| task.status == TaskStatus::Dead);
         match task.filter(|_| open).cloned() {
             Some(task) => self.decide_parked(letter, task, decision),
+            None if open => DecisionOutcome::NotAwaited,
             None => DecisionOutcome::RunFinished,
         }
+    }
+
+    /// The letter's activity is tried again by a turn.
+    pub(crate) fn requeue_letter(&mut self, key: (Uuid, Uuid)) {
+        let letter = self.loaded.letters.get(&key);
+        let dead = letter.filter(|letter| letter.state == DeadLetterState::Dead);
+        if let Some(letter) = dead.cloned() {
+            self.put_back(letter);
+        }
+    }
+
+    fn put_back(&mut self, mut letter: DeadLetter) {
+        letter.requeued_at = Some(self.now);
+        letter.requeue_count += 1;
+        self.resolve(letter, DeadLetterState::Requeued);
     }
 
     /// The run saw the failure: all that can be done here is to put the letter away.
@@ -93,7 +109,7 @@ impl Work {
 
     fn decide_parked(
         &mut self,
-        mut letter: DeadLetter,
+        letter: DeadLetter,
         task: TaskRecord,
         decision: &DeadLetterDecision,
     ) -> DecisionOutcome {
@@ -101,9 +117,7 @@ impl Work {
         match decision {
             DeadLetterDecision::Requeue => {
                 self.requeue(task);
-                letter.requeued_at = Some(self.now);
-                letter.requeue_count += 1;
-                self.resolve(letter, DeadLetterState::Requeued);
+                self.put_back(letter);
             }
             DeadLetterDecision::Complete { result } => {
                 let result = result.clone();

@@ -70,11 +70,19 @@ impl Intent for FireShard {
         for key in tasks {
             match work.handle_clock(key, self.jitter) {
                 Clock::NotDue => {}
-                Clock::Ready => fired.tasks_ready += 1,
-                Clock::TimedOut(outcome) => {
+                Clock::Ready { activity_type } => {
+                    fired.tasks_ready += 1;
+                    fired.claimable_types.insert(activity_type);
+                }
+                Clock::TimedOut {
+                    activity_type,
+                    outcome,
+                } => {
                     fired.tasks_timed_out += 1;
-                    if matches!(outcome, FinishOutcome::Recorded { .. }) {
+                    if let FinishOutcome::Recorded { line_moved, .. } = outcome {
                         told.insert(key.0);
+                        let next = line_moved.then_some(activity_type);
+                        fired.claimable_types.extend(next);
                     }
                 }
             }
@@ -103,8 +111,13 @@ impl Intent for NextDue {
 /// What a task's clock said.
 enum Clock {
     NotDue,
-    Ready,
-    TimedOut(FinishOutcome),
+    Ready {
+        activity_type: String,
+    },
+    TimedOut {
+        activity_type: String,
+        outcome: FinishOutcome,
+    },
 }
 
 impl Work {
@@ -159,9 +172,14 @@ impl Work {
         if task.timeout_at().is_none_or(|at| at > now) {
             return Clock::NotDue;
         }
+        let activity_type = task.activity_type.clone();
         if task.close_deadline.is_some_and(|at| at <= now) {
             let why = Finality::TimedOut(TimeoutType::ScheduleToClose);
-            return Clock::TimedOut(self.fail_for_good(task, why));
+            let outcome = self.fail_for_good(task, why);
+            return Clock::TimedOut {
+                activity_type,
+                outcome,
+            };
         }
         match task.status {
             TaskStatus::Delayed | TaskStatus::Parked => {
@@ -171,11 +189,14 @@ impl Work {
                     ..task
                 };
                 self.update_task(ready);
-                Clock::Ready
+                Clock::Ready { activity_type }
             }
             TaskStatus::Pending => {
                 let why = Finality::TimedOut(TimeoutType::ScheduleToStart);
-                Clock::TimedOut(self.fail_for_good(task, why))
+                Clock::TimedOut {
+                    activity_type,
+                    outcome: self.fail_for_good(task, why),
+                }
             }
             TaskStatus::Claimed => {
                 let started = task.claimed_at.unwrap_or(task.visible_at);
@@ -185,7 +206,10 @@ impl Work {
                 } else {
                     TimeoutType::Heartbeat
                 };
-                Clock::TimedOut(self.fail_attempt(task, Finality::TimedOut(clock), jitter))
+                Clock::TimedOut {
+                    activity_type,
+                    outcome: self.fail_attempt(task, Finality::TimedOut(clock), jitter),
+                }
             }
             TaskStatus::InLine | TaskStatus::Dead => Clock::NotDue,
         }

@@ -168,6 +168,9 @@ impl Work {
         let (epoch, iteration) = self
             .run(run_id)
             .map_or((0, 0), |run| (run.epoch, run.iteration));
+        for id in &turn.requeued_letters {
+            self.requeue_letter((run_id, *id));
+        }
         self.leave_queue(turn);
         if !matches!(turn.next, Next::Wait) && !keeps_tasks(turn) {
             self.drop_tasks_and_timers(run_id);

@@ -126,6 +126,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
             fired.timers += of_shard.timers;
             fired.tasks_ready += of_shard.tasks_ready;
             fired.tasks_timed_out += of_shard.tasks_timed_out;
+            fired.claimable_types.extend(of_shard.claimable_types);
             fired.runs_timed_out.extend(of_shard.runs_timed_out);
             ready.extend(of_shard.ready_runs);
         }
