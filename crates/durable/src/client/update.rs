@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle, Start};
 use crate::error::Kind;
-use crate::persistence::{Bug, StoreError, planted};
 use crate::persistence::model::{NewUpdate, SendOutcome, SendUpdate, UpdateState};
+use crate::persistence::{Bug, StoreError, planted};
 use crate::{Error, Result};
 
 /// How names begin that are the engine's own.

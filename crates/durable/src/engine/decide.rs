@@ -114,7 +114,7 @@ fn take_from_inbox(
         leave_unread(decision, fact);
         return Ok(());
     }
-    if program.history().is_late(&fact) {
+    if program.history().is_late(&fact) || is_of_a_forgotten_child(program, &fact) {
         return Ok(());
     }
     if let Fact::UpdateAccepted {
@@ -141,6 +141,24 @@ fn take_from_inbox(
         }
     }
     take(program, decision, &fact)
+}
+
+/// Whether it is the end of a child whose start a reset has taken back: that one was stopped, and says so.
+fn is_of_a_forgotten_child(program: &ProgramState, fact: &Fact) -> bool {
+    let (Fact::ChildCompleted {
+        workflow_id,
+        child_id,
+        ..
+    }
+    | Fact::ChildFailed {
+        workflow_id,
+        child_id,
+        ..
+    }) = fact
+    else {
+        return false;
+    };
+    program.identity().epoch > 0 && !program.history().has_pending_child(child_id, *workflow_id)
 }
 
 /// The answer to what leaves no trace in the history: a query from elsewhere, an update that is refused.

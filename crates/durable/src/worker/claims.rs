@@ -169,6 +169,8 @@ impl Claims {
     async fn admit(&self, mut tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
         let mut parked = self.park_encoded(&mut tasks);
         let verdicts = self.pool.gate.admit(&tasks).await;
+        // A slot is not free before the task that it was taken for is given back.
+        let mut held = Vec::new();
         for (task, verdict) in tasks.into_iter().zip(verdicts) {
             match (verdict, slots.pop()) {
                 (Verdict::Run, Some(slot)) => {
@@ -180,7 +182,8 @@ impl Claims {
                     self.pool.gate.give_back(&task);
                     parked.push(TaskRelease::now(task.lease));
                 }
-                (Verdict::Park(wait), _) => {
+                (Verdict::Park(wait), slot) => {
+                    held.extend(slot);
                     self.hub.due.due_in(self.pool.runtime.instant(), wait);
                     parked.push(TaskRelease::parked(task.lease, wait));
                 }

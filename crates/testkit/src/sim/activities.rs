@@ -92,13 +92,17 @@ macro_rules! named {
 
 named! {
     /// Answers what it is given.
-    Echo = "echo",
+    Echo = "local-echo",
     /// Fails until the attempt it is told to succeed at.
-    Flaky = "flaky",
+    Flaky = "local-flaky",
 }
 
 /// Adds them to a node.
 pub(super) fn add(builder: EngineBuilder, world: &Arc<World>, node: &str) -> EngineBuilder {
+    // Local ones are run by the turn that needs them, as often as it is taken: no ledger is kept of them.
+    let builder = builder
+        .activity_fn(Echo::TYPE, |_ctx, input: Value| async move { Ok(input) })
+        .activity_fn(Flaky::TYPE, flaky);
     let noted = Noted { world, node };
     let builder = noted.add(builder, "echo", |_ctx, input| async move { Ok(input) });
     let builder = noted.add(builder, "tidy", |_ctx, input| async move { Ok(input) });

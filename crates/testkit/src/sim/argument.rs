@@ -6,13 +6,16 @@ use std::time::Duration;
 use durable_core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{
     BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
-    FireDue, LeaseExtension, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages, RunFilter,
-    ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskFilter, TaskRelease,
-    TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages,
+    RunFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskFilter,
+    TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo,
+    WorkerStatus,
 };
 use uuid::Uuid;
 
+use super::tally::Happening;
 use super::trace::short;
+use super::world::World;
 
 /// An argument of a store call.
 pub(super) trait Argument: Debug + Sized {
@@ -26,10 +29,8 @@ pub(super) trait Argument: Debug + Sized {
         Vec::new()
     }
 
-    /// Tasks to be parked.
-    fn parked(&self) -> usize {
-        0
-    }
+    /// Counts what is asked for.
+    fn tell(&self, _world: &World) {}
 
     /// For the trace.
     fn sketch(&self) -> String {
@@ -38,8 +39,9 @@ pub(super) trait Argument: Debug + Sized {
 }
 
 impl Argument for Vec<TaskRelease> {
-    fn parked(&self) -> usize {
-        self.iter().filter(|release| release.park.is_some()).count()
+    fn tell(&self, world: &World) {
+        let parked = self.iter().filter(|release| release.park.is_some());
+        world.count(Happening::TaskParked, parked.count());
     }
 }
 
@@ -125,7 +127,9 @@ impl Argument for Vec<TaskResult> {
 
 impl Argument for Vec<TurnCommit> {
     fn turns(&self) -> Vec<(Uuid, Uuid)> {
+        // A reset is a client's, who decides anew whenever it is asked.
         self.iter()
+            .filter(|turn| !matches!(turn.next, Next::Reset { .. }))
             .map(|turn| (turn.run_id, turn.turn_id))
             .collect()
     }

@@ -97,6 +97,7 @@ pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
 impl Caller {
     pub(super) async fn carry_out(mut self, plan: Plan) -> Told {
         sleep(Duration::from_millis(self.random.below(3000))).await;
+        self.world.note(&self.who, || format!("{plan:?}"));
         let with_start = self.with_start(&plan.program);
         let run_id = self.start(&plan, with_start.as_ref()).await;
         self.world.count(Happening::RunStarted, 1);
@@ -152,7 +153,11 @@ impl Caller {
     }
 
     /// Does something, or dies before it knows whether it was done: then it is None.
-    pub(super) async fn mortal<T>(&mut self, most_ms: u64, deed: impl IntoFuture<Output = T>) -> Option<T> {
+    pub(super) async fn mortal<T>(
+        &mut self,
+        most_ms: u64,
+        deed: impl IntoFuture<Output = T>,
+    ) -> Option<T> {
         // Where nobody looks without a ring, nobody may die before it rings.
         if self.world.blind || !self.random.one_in(6) {
             return Some(deed.await);
@@ -161,7 +166,8 @@ impl Caller {
         let lived = timeout(life, deed.into_future()).await.ok();
         if lived.is_none() {
             self.world.count(Happening::ClientDied, 1);
-            self.world.note(&self.who, || "dies and is started again".to_owned());
+            self.world
+                .note(&self.who, || "dies and is started again".to_owned());
         }
         lived
     }
@@ -171,9 +177,19 @@ impl Caller {
         if matches!(program.code, Code::Script(_)) || !self.random.one_in(3) {
             return None;
         }
-        let once = |name: &str| program.signals.iter().filter(|other| other.name == name).count() == 1;
+        let once = |name: &str| {
+            program
+                .signals
+                .iter()
+                .filter(|other| other.name == name)
+                .count()
+                == 1
+        };
         let signal = program.signals.iter().position(|signal| once(&signal.name));
-        let update = program.updates.first().filter(|update| update.iteration == 0);
+        let update = program
+            .updates
+            .first()
+            .filter(|update| update.iteration == 0);
         match (signal, update) {
             (_, Some(update)) => Some(WithStart::Update(update.clone())),
             (Some(place), None) => Some(WithStart::Signal(place, program.signals[place].clone())),

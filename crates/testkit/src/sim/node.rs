@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::activities;
 use super::clock::SimClock;
-use super::plan::planned;
+use super::plan::{PlannedBefore, planned};
 use super::store::{Ground, SimStore};
 use super::tally::Happening;
 use super::world::World;
@@ -59,6 +59,8 @@ pub(super) struct Machine {
     pub(super) nodes: Arc<Nodes>,
     pub(super) random: Random,
     pub(super) always_replay: bool,
+    /// Engines that start before this run the first release of the code.
+    pub(super) deployed_ms: u64,
 }
 
 /// How an engine's time ends.
@@ -170,13 +172,10 @@ impl Machine {
         let random = &mut self.random;
         let builder = Engine::on(Arc::new(store))
             .workflow::<Scripted>()
-            .workflow::<planned>()
-            .dynamic_workflow::<planned>()
             .runtime(runtime)
             .worker_id(who)
             .always_replay(self.always_replay)
             .configure(|settings| {
-                settings.build = "sim".to_owned();
                 settings.worker.lease = LEASE;
                 settings.worker.lease_renewal = RENEWAL;
                 settings.worker.max_concurrent_tasks = slots;
@@ -195,6 +194,19 @@ impl Machine {
                 }
                 settings.shutdown_grace = Duration::from_secs(1 + random.below(5));
             });
+        let is_new = self.world.millis() >= self.deployed_ms;
+        let builder = if is_new {
+            builder
+                .workflow::<planned>()
+                .dynamic_workflow::<planned>()
+                .build_id("second")
+        } else {
+            self.world.count(Happening::OldRelease, 1);
+            builder
+                .workflow::<PlannedBefore>()
+                .dynamic_workflow::<PlannedBefore>()
+                .build_id("first")
+        };
         activities::add(builder, &self.world, who)
     }
 }

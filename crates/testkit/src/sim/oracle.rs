@@ -33,6 +33,11 @@ pub(super) enum Part {
 }
 
 impl Expected {
+    /// Whether a child has a part in it.
+    pub(super) fn has_children(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Child(_)))
+    }
+
     /// Why a result is not the expected one, if it is not.
     pub(super) fn differs(&self, result: &Value) -> Option<String> {
         let Value::Array(mut found) = result.clone() else {

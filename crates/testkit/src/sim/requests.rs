@@ -39,7 +39,8 @@ impl Caller {
             sleep(Duration::from_millis(self.random.below(1200))).await;
             self.reaches_iteration(run_id, update.iteration).await;
             let reply = self.update(run_id, update).await;
-            self.world.note(&self.who, || format!("{update:?}: {reply:?}"));
+            self.world
+                .note(&self.who, || format!("{update:?}: {reply:?}"));
             let update = update.clone();
             replied.push(Replied { update, reply });
         }
@@ -95,7 +96,9 @@ impl Caller {
                     views.push(view);
                 }
                 // It has not begun, it is over, or the store cannot be reached: there is nothing to see.
-                Err(error) => self.world.note(&self.who, || format!("sees nothing: {error}")),
+                Err(error) => self
+                    .world
+                    .note(&self.who, || format!("sees nothing: {error}")),
             }
         }
         let nobodys = self.client().query::<Value>(run_id, "nobody's", &()).await;
@@ -122,7 +125,11 @@ impl Caller {
     /// Whether nothing is left to decide.
     async fn decide_letter(&mut self, run_id: Uuid, plan: &LetterPlan) -> bool {
         let client = self.client();
-        if client.get(run_id).await.is_ok_and(|run| run.status.is_terminal()) {
+        if client
+            .get(run_id)
+            .await
+            .is_ok_and(|run| run.status.is_terminal())
+        {
             return true;
         }
         let dead = DlqFilter {
@@ -151,7 +158,11 @@ impl Caller {
             }
             Decision::Discard => client.discard_dead_letter(run_id, letter.id).await,
         };
-        self.done("a decision about a dead letter", Happening::LetterDecided, decided)
+        self.done(
+            "a decision about a dead letter",
+            Happening::LetterDecided,
+            decided,
+        )
     }
 
     /// Tries a failed run again, until that is acknowledged.
@@ -185,9 +196,13 @@ impl Caller {
         match reset {
             Ok(()) => {
                 self.world.count(Happening::RunReset, 1);
-                self.world.note(&self.who, || format!("reset run {run_id} to its event {}", back + 1));
+                self.world.note(&self.who, || {
+                    format!("reset run {run_id} to its event {}", back + 1)
+                });
             }
-            Err(error) => self.world.note(&self.who, || format!("reset refused: {error}")),
+            Err(error) => self
+                .world
+                .note(&self.who, || format!("reset refused: {error}")),
         }
     }
 

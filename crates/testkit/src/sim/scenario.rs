@@ -17,12 +17,12 @@ use super::client::{Caller, Interference, Plan, Told};
 use super::clock::SimClock;
 use super::node::{Machine, Nodes, disturb};
 use super::store::{Ground, SimStore};
-use super::{plan, script};
-use super::weather::Climate;
 use super::sweep::sweep;
 use super::tally::Happening;
 use super::timetable::{Keeper, Timetable};
+use super::weather::Climate;
 use super::world::{Build, World};
+use super::{plan, script};
 use crate::differential::Random;
 
 /// Runs that have not ended this long after the last fault are stuck.
@@ -93,6 +93,12 @@ impl Scenario {
         self.world
             .count(Happening::AlwaysReplay, usize::from(always_replay));
         let clocks_jump = self.random.one_in(2);
+        let deploys = self.world.climate.kills() && self.random.one_in(2);
+        let deployed_ms = if deploys {
+            1 + self.random.below(8000)
+        } else {
+            0
+        };
         let deafened = deafen(Arc::clone(&self.world), self.random.fork());
         let mut tasks = vec![tokio::spawn(deafened)];
         for index in 0..self.world.machines {
@@ -118,6 +124,7 @@ impl Scenario {
                 nodes: Arc::clone(nodes),
                 random: self.random.fork(),
                 always_replay,
+                deployed_ms,
             };
             tasks.push(tokio::spawn(machine.run()));
         }
@@ -136,10 +143,15 @@ impl Scenario {
                     plan::Generator::new(&mut self.random, first).program()
                 };
                 let noisy = self.random.one_in(3);
+                // Who resets a run that was terminated meanwhile would have it wait for what it was refused.
+                let interference = match Interference::of(&mut self.random) {
+                    Interference::Terminate if program.resets => Interference::None,
+                    interference => interference,
+                };
                 Plan {
                     key: format!("run-{number}"),
                     program,
-                    interference: Interference::of(&mut self.random),
+                    interference,
                     noise: if noisy { 1 + self.random.below(2) } else { 0 },
                 }
             })

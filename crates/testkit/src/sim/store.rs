@@ -204,7 +204,7 @@ macro_rules! unreliable {
                     #[allow(unused_mut, reason = "most methods commit no turns")]
                     let mut turns: Vec<(Uuid, Uuid)> = Vec::new();
                     $(turns.extend(Argument::turns(&$arg));)*
-                    $(self.world.count(Happening::TaskParked, Argument::parked(&$arg));)*
+                    $(Argument::tell(&$arg, &self.world);)*
                     self.look_for_doubts(&turns);
                     self.pause(method, fate.before).await;
                     if fate.kind == FateKind::FailsBefore {

@@ -65,8 +65,10 @@ impl Keeper {
                 .await;
             self.world.count(Happening::SchedulePaused, 1);
             self.until(second, 20).await;
-            self.again("a resumption", async |client| client.resume_schedule(ID).await)
-                .await;
+            self.again("a resumption", async |client| {
+                client.resume_schedule(ID).await
+            })
+            .await;
             ticks.push(minutes_after(first, 2));
             self.until(minutes_after(first, 2), 30).await;
         } else {
@@ -123,11 +125,7 @@ impl Keeper {
     }
 
     /// Until it is done.
-    async fn again<T>(
-        &mut self,
-        what: &str,
-        call: impl AsyncFn(Client) -> Result<T, Error>,
-    ) -> T {
+    async fn again<T>(&mut self, what: &str, call: impl AsyncFn(Client) -> Result<T, Error>) -> T {
         loop {
             // A schedule is looked at by those who are told of it, or now and then: nobody tells a process that is elsewhere.
             let beside = self.nodes.pick(&mut self.random);

@@ -12,9 +12,7 @@ use crate::sim::ledger::Execution;
 type Attempt<'a> = (&'a str, u32);
 
 pub(super) fn check(scene: &Scene<'_>) {
-    // Of what a reset took back, the log has more than the run.
-    let straight = scene.dump.runs.iter().filter(|run| run.run.epoch == 0);
-    for run in straight {
+    for run in scene.dump.runs.iter().filter(|run| scene.is_straight(run)) {
         each_has_one(scene, run);
         none_overlap_in_line(scene, run);
     }

@@ -24,6 +24,9 @@ fn check_values(scene: &Scene<'_>, told: &Told, run: &RunDump) {
     expected.insert("origin".to_owned(), "client".into());
     if run.attributes != expected {
         let found = &run.attributes;
-        scene.violated(run, format!("its attributes are {found:?} instead of {expected:?}"));
+        scene.violated(
+            run,
+            format!("its attributes are {found:?} instead of {expected:?}"),
+        );
     }
 }

@@ -18,15 +18,24 @@ struct Numbered {
 }
 
 pub(super) fn check(scene: &Scene<'_>) {
-    let foretold = scene.told.iter().flat_map(|told| &told.plan.program.children);
-    let foretold: BTreeMap<u32, &Foretold> =
-        foretold.map(|child| (child.number, child)).collect();
-    for run in scene.dump.runs.iter().filter(|run| run.run.parent.is_some()) {
+    let foretold = scene
+        .told
+        .iter()
+        .flat_map(|told| &told.plan.program.children);
+    let foretold: BTreeMap<u32, &Foretold> = foretold.map(|child| (child.number, child)).collect();
+    for run in scene
+        .dump
+        .runs
+        .iter()
+        .filter(|run| run.run.parent.is_some())
+    {
         let Ok(Numbered { number }) = run.run.input.to_value() else {
             // A script's: its parent's result tells.
             continue;
         };
         let problem = match foretold.get(&number) {
+            // A reset stops what was started since, and starts it again.
+            Some(_) if was_reset(scene, run) && run.run.status == WorkflowStatus::Cancelled => None,
             Some(child) => differs(child, run),
             None => Some(format!("nobody planned child {number}")),
         };
@@ -36,18 +45,22 @@ pub(super) fn check(scene: &Scene<'_>) {
     }
 }
 
+fn was_reset(scene: &Scene<'_>, run: &RunDump) -> bool {
+    let parent = run.run.parent.as_ref();
+    let parent = parent.and_then(|parent| scene.run(parent.run_id));
+    parent.is_some_and(|parent| parent.run.epoch > 0)
+}
+
 fn differs(child: &Foretold, run: &RunDump) -> Option<String> {
     let expected = &child.expected;
     match (run.run.status, &expected.end) {
-        (WorkflowStatus::Completed, End::Completed) => {
-            match run.run.result.to_value::<Value>() {
-                Ok(result) => expected.differs(&result),
-                Err(error) => Some(format!("its result cannot be read: {error}")),
-            }
-        }
-        (WorkflowStatus::Completed, End::Failed { error_type, .. }) => {
-            Some(format!("it completed and should have failed with {error_type}"))
-        }
+        (WorkflowStatus::Completed, End::Completed) => match run.run.result.to_value::<Value>() {
+            Ok(result) => expected.differs(&result),
+            Err(error) => Some(format!("its result cannot be read: {error}")),
+        },
+        (WorkflowStatus::Completed, End::Failed { error_type, .. }) => Some(format!(
+            "it completed and should have failed with {error_type}"
+        )),
         (WorkflowStatus::Failed, _) if is_terminated(run) => {
             (child.tie == Tie::Abandoned).then(|| "it was on its own and was terminated".to_owned())
         }

@@ -24,7 +24,10 @@ pub(super) fn check(scene: &Scene<'_>) {
         let expected = plan.cleanup.iter().filter(tidies).count();
         let found = tidied(run);
         if took_it(run) && found != expected {
-            scene.violated(run, format!("it cleaned up {found} times instead of {expected}"));
+            scene.violated(
+                run,
+                format!("it cleaned up {found} times instead of {expected}"),
+            );
         }
     }
 }

@@ -17,7 +17,8 @@ mod ticks;
 mod updates;
 mod views;
 
-use everruns_durable::persistence::model::{Dump, RunDump};
+use durable_core::ExhaustedPolicy;
+use everruns_durable::persistence::model::{DeadLetter, Dump, RunDump};
 use uuid::Uuid;
 
 use super::client::Told;
@@ -37,6 +38,15 @@ pub(super) struct Scene<'a> {
 impl Scene<'_> {
     fn run(&self, run_id: Uuid) -> Option<&RunDump> {
         self.dump.runs.iter().find(|run| run.run.id == run_id)
+    }
+
+    /// Whether the log of a run shows its activities as they were: not where a reset took some back, or somebody decided about one.
+    fn is_straight(&self, run: &RunDump) -> bool {
+        let mut letters = self.dump.dead_letters.iter();
+        let decides = |letter: &DeadLetter| {
+            letter.run_id == run.run.id && letter.options.on_exhausted == ExhaustedPolicy::Park
+        };
+        run.run.epoch == 0 && !letters.any(decides)
     }
 
     fn violated(&self, run: &RunDump, what: impl AsRef<str>) {

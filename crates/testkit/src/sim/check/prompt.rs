@@ -21,7 +21,10 @@ pub(super) fn check(scene: &Scene<'_>) {
         let ended_ms = millis_of(ended).max(from_ms);
         let most = u64::try_from(AT_ONCE.as_millis()).unwrap_or(u64::MAX);
         if told_ms > ended_ms + most {
-            scene.violated(run, format!("it ended at {ended_ms} ms, and who waited was told at {told_ms} ms"));
+            scene.violated(
+                run,
+                format!("it ended at {ended_ms} ms, and who waited was told at {told_ms} ms"),
+            );
         }
     }
 }

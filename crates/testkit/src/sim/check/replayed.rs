@@ -49,10 +49,16 @@ fn iterations(run: &RunDump) -> Vec<Vec<NumberedEvent>> {
     all
 }
 
-fn replay(run: &RunDump, iteration: u32, log: Vec<NumberedEvent>) -> Result<(), String> {
+fn replay(run: &RunDump, iteration: u32, mut log: Vec<NumberedEvent>) -> Result<(), String> {
     let before = log.first().map_or(0, |(number, _)| number - 1);
+    // What counts of a log is its last iteration: what comes after this one's end does not count here.
+    let is_continued = |(_, event): &mut NumberedEvent| {
+        matches!(event, WorkflowEvent::WorkflowContinuedAsNew { .. })
+    };
+    let continued = log.pop_if(is_continued);
     let events = effective_history(log).map_err(|problem| problem.to_string())?;
-    let events = events.events;
+    let mut events = events.events;
+    events.extend(continued);
     let ends = events.last().is_some_and(|(_, event)| {
         event.is_terminal() || matches!(event, WorkflowEvent::WorkflowContinuedAsNew { .. })
     });

@@ -4,11 +4,20 @@ use durable_core::{TimeoutType, WorkflowEvent, error_types};
 use everruns_durable::persistence::model::{RunDump, WorkflowStatus};
 
 use super::Scene;
+use crate::sim::plan::Deed;
+use crate::sim::program::Code;
 use crate::sim::tally::Happening;
 
 pub(super) fn count(scene: &Scene<'_>) {
     let world = scene.world;
     world.count(Happening::DeadLetter, scene.dump.dead_letters.len());
+    for told in scene.told {
+        if let (Code::Plan(plan), WorkflowStatus::Completed) =
+            (&told.plan.program.code, told.run.status)
+        {
+            plan.deeds.iter().for_each(|deed| count_deed(scene, deed));
+        }
+    }
     for run in &scene.dump.runs {
         let terminated = run
             .run
@@ -31,6 +40,34 @@ pub(super) fn count(scene: &Scene<'_>) {
             world.count(Happening::SignalCarried, carried);
         }
     }
+}
+
+/// A deed of a run that completed was done.
+fn count_deed(scene: &Scene<'_>, deed: &Deed) {
+    let what = match deed {
+        Deed::SignalTwice { .. } => Happening::SignalOrTime,
+        Deed::Handle { .. } => Happening::SignalHandled,
+        Deed::Updates { .. } => Happening::UpdatesApplied,
+        Deed::FailFast => Happening::FailedFast,
+        Deed::Race(_) => Happening::RaceDecided,
+        Deed::Scope { .. } => Happening::ScopeAbandoned,
+        Deed::Detached { .. } => Happening::ChildDetached,
+        Deed::Saga { fails: false, .. } => Happening::SagaKept,
+        Deed::Saga { fails: true, .. } => Happening::SagaUndone,
+        Deed::Activity { name, .. } if name == "once" => Happening::DoneOnce,
+        Deed::Gather { branches } => {
+            branches
+                .iter()
+                .flatten()
+                .for_each(|deed| count_deed(scene, deed));
+            Happening::Gathered
+        }
+        Deed::ContinueAsNew { plan } => {
+            return plan.deeds.iter().for_each(|deed| count_deed(scene, deed));
+        }
+        _ => return,
+    };
+    scene.world.count(what, 1);
 }
 
 fn has_timed_out(run: &RunDump) -> bool {

@@ -31,9 +31,9 @@ pub(super) fn check(scene: &Scene<'_>) {
     scene.world.count(Happening::TickFired, fired.len());
     for (tick, runs) in &fired {
         if *runs != 1 || !timetable.ticks.contains(tick) {
-            scene
-                .world
-                .violated(format!("the tick of {tick} has {runs} runs, of {timetable:?}"));
+            scene.world.violated(format!(
+                "the tick of {tick} has {runs} runs, of {timetable:?}"
+            ));
         }
     }
     // Elsewhere a run may take so long that the next tick is skipped.

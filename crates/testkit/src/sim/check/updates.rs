@@ -22,14 +22,18 @@ pub(super) fn check(scene: &Scene<'_>) {
 
 fn differs(told: &Told, run: &RunDump, replied: &Replied) -> Option<String> {
     let update = &replied.update;
-    let accepted = count(run, |event| {
-        matches!(event, WorkflowEvent::UpdateAccepted { update_id, .. } if *update_id == update.id)
-    });
-    let completed = count(run, |event| {
-        matches!(event, WorkflowEvent::UpdateCompleted { update_id, .. } if *update_id == update.id)
-    });
+    let accepted = count(
+        run,
+        |event| matches!(event, WorkflowEvent::UpdateAccepted { update_id, .. } if *update_id == update.id),
+    );
+    let completed = count(
+        run,
+        |event| matches!(event, WorkflowEvent::UpdateCompleted { update_id, .. } if *update_id == update.id),
+    );
     if accepted > 1 || completed > 1 {
-        return Some(format!("taken {accepted} times and answered {completed} times"));
+        return Some(format!(
+            "taken {accepted} times and answered {completed} times"
+        ));
     }
     if update.input < 0 {
         return refused(replied, accepted);
@@ -41,9 +45,9 @@ fn differs(told: &Told, run: &RunDump, replied: &Replied) -> Option<String> {
         Reply::Answered(_) if completed != 1 => Some("answered, and not in the history".to_owned()),
         Reply::Answered(_) => None,
         // A run that completes has waited for all of them.
-        reply if told.run.status == WorkflowStatus::Completed => {
-            Some(format!("the run completed with it, and its client was told {reply:?}"))
-        }
+        reply if told.run.status == WorkflowStatus::Completed => Some(format!(
+            "the run completed with it, and its client was told {reply:?}"
+        )),
         Reply::Failed(_) if completed == 1 => Some("answered, and called failed".to_owned()),
         Reply::Failed(_) | Reply::Late => None,
     }
@@ -54,11 +58,16 @@ fn refused(replied: &Replied, accepted: usize) -> Option<String> {
         return Some("refused by its check and taken all the same".to_owned());
     }
     match &replied.reply {
-        Reply::Answered(answer) => Some(format!("its check refuses it, and it was answered {answer}")),
+        Reply::Answered(answer) => Some(format!(
+            "its check refuses it, and it was answered {answer}"
+        )),
         Reply::Failed(_) | Reply::Late => None,
     }
 }
 
 fn count(run: &RunDump, is_so: impl Fn(&WorkflowEvent) -> bool) -> usize {
-    run.events.iter().filter(|event| is_so(&event.event)).count()
+    run.events
+        .iter()
+        .filter(|event| is_so(&event.event))
+        .count()
 }

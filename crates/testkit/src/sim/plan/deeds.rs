@@ -7,7 +7,7 @@ use durable_core::ActivityOptions;
 use everruns_durable::prelude::*;
 use serde_json::{Value, json};
 
-use super::perform::{Applied, Done, planned};
+use super::perform::{Applied, Done, Release, Setting, planned};
 use super::{Deed, Plan, races};
 use crate::sim::activities::{Echo, Flaky, PATIENT};
 
@@ -27,11 +27,12 @@ fn next_side_effect() -> u64 {
     SIDE_EFFECTS.get()
 }
 
-pub(super) fn perform<'a>(
-    ctx: &'a WorkflowContext,
-    applied: &'a Applied,
-    deed: &'a Deed,
-) -> Done<'a> {
+pub(super) fn perform<'a>(setting: &'a Setting, deed: &'a Deed) -> Done<'a> {
+    let Setting {
+        ctx,
+        applied,
+        release,
+    } = setting;
     match deed {
         Deed::Activity {
             name,
@@ -46,19 +47,21 @@ pub(super) fn perform<'a>(
         Deed::Handle { name, count } => Box::pin(handle(ctx, name, *count)),
         Deed::Updates { name, count } => Box::pin(updates(ctx, applied, name, *count)),
         Deed::Fixed => Box::pin(fixed(ctx)),
-        Deed::Gather { branches } => Box::pin(gather(ctx, applied, branches)),
+        Deed::Gather { branches } => Box::pin(gather(setting, branches)),
         Deed::FailFast => Box::pin(fail_fast(ctx)),
         Deed::Race(race) => races::run(ctx, race),
         Deed::Scope { signal } => Box::pin(scope(ctx, signal)),
         Deed::Child { plan } => Box::pin(child(ctx, plan)),
         Deed::Detached { plan } => Box::pin(detached(ctx, plan)),
-        Deed::Patched { change } => Box::pin(async move { Ok(json!(ctx.patched(change))) }),
+        Deed::Patched { change } => Box::pin(patched(ctx, *release, change)),
         Deed::Attribute { name, value } => {
             ctx.set_attribute(name, value.clone());
             Box::pin(async { Ok(Value::Null) })
         }
         Deed::Saga { steps, fails } => Box::pin(saga(ctx, *steps, *fails)),
-        Deed::Fail { message } => Box::pin(async move { Err(WorkflowError::new("Planned", message)) }),
+        Deed::Fail { message } => {
+            Box::pin(async move { Err(WorkflowError::new("Planned", message)) })
+        }
         Deed::ContinueAsNew { plan } => Box::pin(async move { ctx.continue_as_new(plan) }),
     }
 }
@@ -164,20 +167,16 @@ async fn fixed(ctx: &WorkflowContext) -> WorkflowResult<Value> {
     );
     let text = format!("{before:?}");
     let told: String = ctx.activity_named("echo", &text).await?;
-    Ok(json!(told == format!("{before:?}") && ctx.now() >= before.0))
+    Ok(json!(told == format!("{before:?}")))
 }
 
-async fn gather(
-    ctx: &WorkflowContext,
-    applied: &Applied,
-    branches: &[Vec<Deed>],
-) -> WorkflowResult<Value> {
+async fn gather(setting: &Setting, branches: &[Vec<Deed>]) -> WorkflowResult<Value> {
     let branch = |deeds: &'_ [Deed]| {
         let deeds = deeds.to_vec();
         async move {
             let mut results = Vec::new();
             for deed in &deeds {
-                results.push(perform(ctx, applied, deed).await?);
+                results.push(perform(setting, deed).await?);
             }
             Ok::<Value, WorkflowError>(json!(results))
         }
@@ -193,6 +192,18 @@ async fn fail_fast(ctx: &WorkflowContext) -> WorkflowResult<Value> {
         ctx.activity_named::<Value>("fatal", json!(null)),
     );
     tolerated(outcome.map(|_| json!("nothing failed")))
+}
+
+/// The first release sleeps here; the second runs an activity instead, where the run was not past this line before.
+async fn patched(ctx: &WorkflowContext, release: Release, change: &str) -> WorkflowResult<Value> {
+    let patched = release == Release::Second && ctx.patched(change);
+    if patched {
+        ctx.activity_named::<Value>("echo", json!("patched"))
+            .await?;
+    } else {
+        ctx.sleep(Duration::from_millis(700)).await?;
+    }
+    Ok(json!(patched))
 }
 
 async fn scope(ctx: &WorkflowContext, signal: &str) -> WorkflowResult<Value> {
@@ -245,8 +256,10 @@ async fn saga(ctx: &WorkflowContext, steps: u64, fails: bool) -> WorkflowResult<
             Ok(json!("kept"))
         })
         .await;
-    match outcome {
-        Err(error) if !error.is_cancelled() => Ok(json!({ "undone": undone.get() })),
-        other => other,
+    match (outcome, ctx.cancel_reason()) {
+        // A request to stop that came while it was undone.
+        (Err(_), Some(reason)) => Err(WorkflowError::cancelled(reason)),
+        (Err(_), None) => Ok(json!({ "undone": undone.get() })),
+        (kept, _) => kept,
     }
 }

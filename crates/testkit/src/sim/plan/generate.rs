@@ -23,7 +23,9 @@ pub(in crate::sim) struct Generator<'a> {
     pub(super) letters: Vec<LetterPlan>,
     children: Vec<Foretold>,
     attributes: BTreeMap<String, AttributeValue>,
-    mends: Option<String>,
+    /// Whether it matters in which order signals come, or which release was there first: a reset brings signals back behind those that
+    /// wait, and cannot tell whether the step that it cut had come to a patch.
+    pub(super) has_order: bool,
 }
 
 /// A plan under construction.
@@ -78,7 +80,7 @@ impl<'a> Generator<'a> {
             letters: Vec::new(),
             children: Vec::new(),
             attributes: BTreeMap::new(),
-            mends: None,
+            has_order: false,
         }
     }
 
@@ -86,10 +88,13 @@ impl<'a> Generator<'a> {
         if self.random.one_in(14) {
             return self.too_slow();
         }
+        if self.random.one_in(14) {
+            return self.mended();
+        }
         let (plan, expected, _) = self.plan(Stage::Run);
-        // What a reset forgets must be something that everybody repeats.
-        let repeatable = self.updates.is_empty() && self.letters.is_empty();
-        let resets = repeatable && self.mends.is_none() && self.random.one_in(4);
+        // What a reset forgets must be something that everybody repeats, and a run that has failed is sent nothing.
+        let repeatable = self.updates.is_empty() && self.letters.is_empty() && !self.has_order;
+        let resets = repeatable && expected.end == End::Completed && self.random.one_in(4);
         Program {
             code: Code::Plan(plan),
             expected,
@@ -99,7 +104,7 @@ impl<'a> Generator<'a> {
             children: self.children,
             attributes: self.attributes,
             limit: None,
-            mends: self.mends,
+            mends: None,
             resets,
         }
     }
@@ -190,7 +195,7 @@ impl<'a> Generator<'a> {
 
     fn deed(&mut self, draft: &mut Draft, stage: Stage) {
         match self.random.below(match stage {
-            Stage::Run => 100,
+            Stage::Run => 98,
             Stage::Branch => 66,
             Stage::Child => 50,
         }) {
@@ -227,8 +232,10 @@ impl<'a> Generator<'a> {
             75..80 => self.updates(draft),
             80..87 => self.child(draft),
             87..89 => {
+                self.has_order = true;
                 let change = format!("change-{}", self.random.below(3));
-                draft.push(Deed::Patched { change }, true);
+                let either = vec![json!(true), json!(false)];
+                draft.add(Deed::Patched { change }, Part::OneOf(either));
             }
             89..92 => {
                 let name = self.random.pick(&["colour", "size"]).to_owned();
@@ -237,7 +244,6 @@ impl<'a> Generator<'a> {
                 draft.deeds.push(Deed::Attribute { name, value });
             }
             92..96 => self.parked(draft),
-            96..98 => self.mended(draft),
             _ => {
                 let message = "as the plan says".to_owned();
                 draft.fail(Deed::Fail { message }, "Planned", "Planned");
@@ -361,15 +367,35 @@ impl<'a> Generator<'a> {
         draft.push(deed, comes_to);
     }
 
-    /// An activity that fails the run until it is mended and the run retried.
-    fn mended(&mut self, draft: &mut Draft) {
-        if self.mends.is_some() || !self.updates.is_empty() || !self.letters.is_empty() {
-            return draft.push(Deed::Fixed, true);
+    /// A run that fails until something is mended and it is retried. It needs nothing from a client, who would be refused meanwhile.
+    fn mended(mut self) -> Program {
+        let number = self.number();
+        let marker = format!("mended-{number}");
+        let mut draft = Draft::default();
+        for place in 0..3 {
+            if place == 1 {
+                let deed = self.activity("sick", json!(marker), 2);
+                draft.push(deed, marker.as_str());
+            } else if self.random.one_in(2) {
+                self.deed(&mut draft, Stage::Child);
+            }
+            if draft.fails.is_some() {
+                break;
+            }
         }
-        let marker = format!("mended-{}", self.number());
-        self.mends = Some(marker.clone());
-        let deed = self.activity("sick", json!(marker), 2);
-        draft.push(deed, marker);
+        let plan = Plan {
+            number,
+            deeds: draft.deeds,
+            cleanup: self.cleanup(),
+        };
+        let expected = Expected {
+            parts: draft.parts,
+            end: draft.fails.map_or(End::Completed, |(end, _)| end),
+        };
+        Program {
+            mends: Some(marker),
+            ..Program::of(Code::Plan(plan), expected)
+        }
     }
 
     pub(super) fn signal(&mut self) -> (String, Value) {

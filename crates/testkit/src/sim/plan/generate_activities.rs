@@ -119,7 +119,9 @@ impl Generator<'_> {
         let branches: Vec<Vec<Deed>> = (0..3)
             .map(|n| {
                 let deed = self.activity(LIMITED, json!(n), 3);
-                vec![with(deed, |options| options.rate_limit = Some(limit.clone()))]
+                vec![with(deed, |options| {
+                    options.rate_limit = Some(limit.clone())
+                })]
             })
             .collect();
         let parts = (0..3).map(|n| vec![Part::Exactly(json!(n))]).collect();
@@ -146,6 +148,7 @@ impl Generator<'_> {
                     all.push(next);
                 }
                 let count = all.len();
+                self.has_order |= count > 1;
                 draft.push(Deed::Handle { name, count }, json!(all));
             }
             3 => {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub(super) use deeds::forget_side_effects;
 pub(super) use generate::Generator;
-pub(super) use perform::planned;
+pub(super) use perform::{PlannedBefore, planned};
 
 /// What a run does, deed after deed; it completes with what each came to.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

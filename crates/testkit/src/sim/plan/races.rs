@@ -14,9 +14,7 @@ pub(super) fn run<'a>(ctx: &'a WorkflowContext, race: &'a Race) -> Done<'a> {
         Race::SignalFirst { name } => Box::pin(signal_first(ctx, name)),
         Race::TimerFirst { millis } => Box::pin(timer_first(ctx, *millis)),
         Race::SignalOrTimer { name, millis } => Box::pin(signal_or_timer(ctx, name, *millis)),
-        Race::ActivityOrTimer { slow, millis } => {
-            Box::pin(activity_or_timer(ctx, *slow, *millis))
-        }
+        Race::ActivityOrTimer { slow, millis } => Box::pin(activity_or_timer(ctx, *slow, *millis)),
         Race::SignalOrChild { name, plan } => Box::pin(signal_or_child(ctx, name, plan)),
     }
 }
