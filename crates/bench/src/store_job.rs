@@ -206,6 +206,7 @@ fn next_turn(run_id: Uuid, sequence: i64, lease: Option<TaskLease>, turn: usize)
         attributes: std::collections::BTreeMap::new(),
         outbox: Vec::new(),
         step_logs: Vec::new(),
+        requeued_letters: Vec::new(),
         owner: None,
     }
 }

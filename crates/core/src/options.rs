@@ -76,6 +76,9 @@ pub enum ClosePolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChildOptions {
+    /// The user's own key for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow_id: Option<String>,
     /// What happens to it when its parent ends first.
     pub close_policy: ClosePolicy,
     /// Time for all its iterations together.

@@ -59,6 +59,11 @@ pub trait Program: Send {
         None
     }
 
+    /// Names of the signals that the code waits for now, by name, each once.
+    fn awaited_signals(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Answers a question about the run, changing nothing.
     ///
     /// # Errors

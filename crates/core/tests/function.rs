@@ -259,6 +259,26 @@ fn request_to_stop_reaches_everything_that_is_waited_for_and_cleaning_up_works()
 }
 
 #[test]
+fn what_is_shielded_goes_on_when_the_run_is_asked_to_stop() {
+    let mut run = Live::new(|ctx| async move {
+        let inner = ctx.clone();
+        let release = ctx.shield(async move { call(&inner, "release").await });
+        let (released, other) = futures_join(release, call(&ctx, "other")).await;
+        assert!(other.is_err_and(|error| error.is_cancelled()));
+        released?;
+        Err(WorkflowError::cancelled("as asked"))
+    });
+    let both = [activity(1, "other"), activity(2, "release")];
+    assert_eq!(run.take(started()), both);
+    assert_eq!(run.take(signal("cancel", "enough")), [given_up(1)]);
+    let end = A::CancelWorkflow {
+        reason: "enough".into(),
+    };
+    assert_eq!(run.take(answered(2, "x")), [end]);
+    run.every_prefix_replays();
+}
+
+#[test]
 fn awaiting_something_foreign_is_an_error_that_names_the_mend() {
     let mut run = Live::new(|_ctx| async move {
         std::future::pending::<()>().await;
@@ -397,6 +417,66 @@ fn update_is_checked_before_and_answered_after() {
         matches!(&actions[1], A::CompleteWorkflow { .. }),
         "{actions:?}"
     );
+    run.every_prefix_replays();
+}
+
+#[test]
+fn update_that_ends_the_run_is_answered() {
+    let mut run = Live::new(|ctx| async move {
+        let ended = Arc::new(Mutex::new(false));
+        let by_update = Arc::clone(&ended);
+        let handler = UpdateHandler {
+            run: Arc::new(move |input| {
+                *by_update.lock().unwrap() = true;
+                Box::pin(async move { Ok(input) })
+            }),
+            validate: None,
+        };
+        ctx.on_update("end", handler);
+        let holds = move || *ended.lock().unwrap();
+        ctx.until(holds, std::panic::Location::caller()).await?;
+        Ok(Payload::null())
+    });
+    run.take(started());
+    let update = Fact::UpdateAccepted {
+        update_id: "u".into(),
+        name: "end".into(),
+        input: Payload::null(),
+    };
+    let answer = A::CompleteUpdate {
+        update_id: "u".into(),
+        result: Payload::null(),
+    };
+    let end = A::CompleteWorkflow {
+        result: Payload::null(),
+    };
+    assert_eq!(run.take(update), [answer, end]);
+    run.every_prefix_replays();
+}
+
+#[test]
+fn waits_for_signals_and_conditions_are_shielded_too() {
+    let mut run = Live::new(|ctx| async move {
+        let done = Arc::new(Mutex::new(false));
+        let look = Arc::clone(&done);
+        let inner = ctx.clone();
+        let here = std::panic::Location::caller();
+        let signal = ctx.shield(async move {
+            inner.signal("go", here).await?;
+            *done.lock().unwrap() = true;
+            Ok(Payload::null())
+        });
+        let inner = ctx.clone();
+        let condition = ctx.shield(async move {
+            inner.until(move || *look.lock().unwrap(), here).await?;
+            call(&inner, "both").await
+        });
+        let (signal, condition) = futures_join(signal, condition).await;
+        signal.and(condition)
+    });
+    run.take(started());
+    assert_eq!(run.take(signal("cancel", "enough")), []);
+    assert_eq!(run.take(signal("go", "now")), [activity(1, "both")]);
     run.every_prefix_replays();
 }
 

@@ -114,13 +114,15 @@ impl Error {
         )
     }
 
-    /// The key or the workflow id is taken by another run.
+    /// The key, the workflow id or the run's id is taken by another run.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         matches!(
             *self.0,
             Kind::Start(
-                StartRejection::KeyConflict { .. } | StartRejection::DuplicateBusinessId { .. }
+                StartRejection::KeyConflict { .. }
+                    | StartRejection::DuplicateBusinessId { .. }
+                    | StartRejection::Deleted { .. }
             ) | Kind::Store(StoreError::Conflict(_))
         )
     }
@@ -198,10 +200,43 @@ impl Error {
         matches!(*self.0, Kind::NoWorkerForType { .. })
     }
 
+    /// The run waits for its first turn and cannot be asked yet.
+    #[must_use]
+    pub fn is_not_begun(&self) -> bool {
+        matches!(*self.0, Kind::NotBegun { .. })
+    }
+
+    /// The run's program cannot be rebuilt from its history here, so that it cannot be asked.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        matches!(*self.0, Kind::Unreadable { .. })
+    }
+
+    /// Too much waits for the run already; it takes more once it has read some.
+    #[must_use]
+    pub fn is_inbox_full(&self) -> bool {
+        matches!(
+            *self.0,
+            Kind::Send {
+                rejection: SendRejection::InboxFull { .. },
+                ..
+            }
+        )
+    }
+
     /// The run was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(*self.0, Kind::Cancelled { .. })
+    }
+
+    /// Why the run was cancelled, where it was.
+    #[must_use]
+    pub fn cancel_reason(&self) -> Option<&str> {
+        match &*self.0 {
+            Kind::Cancelled { reason, .. } => Some(reason),
+            _ => None,
+        }
     }
 
     /// Too much is waiting already; [`Error::retry_after`] says when to come back.

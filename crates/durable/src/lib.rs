@@ -1,52 +1,35 @@
 //! Durable execution: programs whose progress survives crashes, restarts and deploys.
 //!
-//! A program's progress is an event log in a database; any worker can carry it on. A [`Workflow`](prelude::Workflow) decides, an
-//! [`Activity`](prelude::Activity) does; an [`Engine`] runs both on a store that is opened by a URL.
+//! A program's progress is an event log in a database; any worker can carry it on. A workflow decides, an activity does; an [`Engine`] runs
+//! both on a store that is opened by a URL.
 //!
 //! ```
 //! use everruns_durable::prelude::*;
-//! use serde_json::Value;
 //!
-//! /// Greets somebody, and is done.
-//! struct Hello { name: String, greeting: Option<String> }
+//! #[activity]
+//! async fn greet(_ctx: ActivityContext, name: String) -> ActivityResult<String> {
+//!     Ok(format!("Hello, {name}!"))
+//! }
 //!
-//! impl Workflow for Hello {
-//!     const TYPE: &'static str = "hello";
-//!     type Input = String;
-//!     type Output = String;
-//!
-//!     fn new(name: String) -> Self { Self { name, greeting: None } }
-//!     fn on_start(&mut self) -> Vec<WorkflowAction> {
-//!         let name = Payload::from_value(&self.name).expect("a string is JSON");
-//!         vec![WorkflowAction::schedule_activity("greet", "greet", name)]
-//!     }
-//!     fn on_activity_completed(&mut self, _id: &str, result: Value) -> Vec<WorkflowAction> {
-//!         self.greeting = result.as_str().map(str::to_owned);
-//!         vec![]
-//!     }
-//!     fn on_activity_failed(&mut self, _id: &str, error: &ActivityError) -> Vec<WorkflowAction> {
-//!         vec![WorkflowAction::FailWorkflow { error: error.clone().into_failure().into() }]
-//!     }
-//!     fn on_timer_fired(&mut self, _id: &str) -> Vec<WorkflowAction> { vec![] }
-//!     fn on_signal(&mut self, _signal: &WorkflowSignal) -> Vec<WorkflowAction> { vec![] }
-//!     fn is_completed(&self) -> bool { self.greeting.is_some() }
-//!     fn result(&self) -> Option<Result<String, WorkflowError>> { self.greeting.clone().map(Ok) }
+//! #[workflow]
+//! async fn hello(ctx: WorkflowContext, name: String) -> WorkflowResult<String> {
+//!     Ok(ctx.activity::<greet>(name).await?)
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), everruns_durable::Error> {
-//! let engine = Engine::in_memory()
-//!     .workflow::<Hello>()
-//!     .activity_fn("greet", |_ctx, name: String| async move { Ok(format!("Hello, {name}!")) })
-//!     .start()
-//!     .await?;
-//! assert_eq!(engine.run::<Hello>("World".to_owned()).await?, "Hello, World!");
+//! # async fn main() -> everruns_durable::Result<()> {
+//! let engine = Engine::in_memory().workflow::<hello>().activity(greet).start().await?;
+//! assert_eq!(engine.run::<hello>("World".into()).await?, "Hello, World!");
 //! engine.shutdown().await?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Everything that a workflow does durably is a method of [`WorkflowContext`](workflow::WorkflowContext). The same can be written as a
+//! state machine with the [`Workflow`](prelude::Workflow) trait.
 
 pub mod activity;
+pub mod admin;
 mod chores;
 pub mod client;
 pub mod codec;
@@ -77,8 +60,18 @@ pub use error::{Error, Result};
 mod guide {
     #[doc = include_str!("../../../docs/guide/activities-and-retries.md")]
     struct ActivitiesAndRetries;
+    #[doc = include_str!("../../../docs/guide/cancellation-and-cleanup.md")]
+    struct CancellationAndCleanup;
+    #[doc = include_str!("../../../docs/guide/child-workflows.md")]
+    struct ChildWorkflows;
+    #[doc = include_str!("../../../docs/guide/concurrency.md")]
+    struct Concurrency;
+    #[doc = include_str!("../../../docs/guide/continue-as-new.md")]
+    struct ContinueAsNew;
     #[doc = include_str!("../../../docs/guide/delivery-guarantees.md")]
     struct DeliveryGuarantees;
+    #[doc = include_str!("../../../docs/guide/dynamic-workflows.md")]
+    struct DynamicWorkflows;
     #[doc = include_str!("../../../docs/guide/finding-runs.md")]
     struct FindingRuns;
     #[doc = include_str!("../../../docs/guide/first-workflow.md")]
@@ -87,22 +80,40 @@ mod guide {
     struct Idempotency;
     #[doc = include_str!("../../../docs/guide/listeners.md")]
     struct Listeners;
-    #[doc = include_str!("../../../docs/guide/recovering-runs.md")]
-    struct RecoveringRuns;
+    #[doc = include_str!("../../../docs/guide/local-activities.md")]
+    struct LocalActivities;
     #[cfg(all(feature = "zstd", feature = "aes-gcm"))]
     #[doc = include_str!("../../../docs/guide/payload-codecs.md")]
     struct PayloadCodecs;
+    #[doc = include_str!("../../../docs/guide/queries-and-updates.md")]
+    struct QueriesAndUpdates;
+    #[doc = include_str!("../../../docs/guide/recovering-runs.md")]
+    struct RecoveringRuns;
+    #[doc = include_str!("../../../docs/guide/sagas.md")]
+    struct Sagas;
     #[doc = include_str!("../../../docs/guide/schedules.md")]
     struct Schedules;
+    #[doc = include_str!("../../../docs/guide/side-effects-and-run-info.md")]
+    struct SideEffectsAndRunInfo;
+    #[doc = include_str!("../../../docs/guide/signals.md")]
+    struct Signals;
     #[doc = include_str!("../../../docs/guide/testing.md")]
     struct Testing;
     #[doc = include_str!("../../../docs/guide/timeouts.md")]
     struct Timeouts;
+    #[doc = include_str!("../../../docs/guide/timers.md")]
+    struct Timers;
     #[cfg(feature = "postgres")]
     #[doc = include_str!("../../../docs/guide/transactions.md")]
     struct Transactions;
+    #[doc = include_str!("../../../docs/guide/versioning.md")]
+    struct Versioning;
     #[doc = include_str!("../../../docs/guide/workers-and-capacity.md")]
     struct WorkersAndCapacity;
+    #[doc = include_str!("../../../docs/guide/workflows-and-determinism.md")]
+    struct WorkflowsAndDeterminism;
+    #[doc = include_str!("../../../docs/guide/workflows-as-state-machines.md")]
+    struct WorkflowsAsStateMachines;
     #[doc = include_str!("../../../README.md")]
     struct Readme;
 }

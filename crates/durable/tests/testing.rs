@@ -35,6 +35,26 @@ fn env() -> everruns_durable::testing::TestEnvBuilder {
         .activity(ship)
 }
 
+#[workflow]
+async fn by_name(ctx: WorkflowContext, cents: u64) -> WorkflowResult<(String, String)> {
+    let here = ctx.local_activity_named("charge", cents).await?;
+    let child = ctx.child_named("order", cents).workflow_id("order-7");
+    Ok((here, child.await?))
+}
+
+#[tokio::test]
+async fn what_is_known_by_name_only_is_called_and_a_child_has_its_key() {
+    let env = env().workflow::<by_name>().start().await;
+    let (here, parcel) = env.run::<by_name>(7).await.expect("completes");
+    assert_eq!(here, "receipt for 7");
+    assert_eq!(parcel, "parcel for receipt for 7");
+    let filter = RunFilter::default().business_id("order-7");
+    let found = env.with(|client| async move { client.list(filter, Page::default()).await });
+    let found = found.await.expect("listed");
+    assert_eq!(found.runs.len(), 1);
+    assert_eq!(found.runs[0].workflow_type, "order");
+}
+
 // ---- the environment ----------------------------------------------------------------------------
 
 #[tokio::test]
@@ -96,6 +116,20 @@ async fn timers_fire_in_the_order_of_their_times() {
     }
     env.advance(DAY).await;
     assert_eq!(env.calls::<note>(), ["3", "11", "20"]);
+}
+
+#[tokio::test]
+async fn schedules_fire_in_virtual_time() {
+    let env = env().time_by_hand().start().await;
+    env.with(|client| async move {
+        let daily = Schedule::cron("daily", "0 9 * * *").workflow::<order>(100);
+        client.create_schedule(daily).await
+    })
+    .await
+    .expect("creates");
+    env.advance(DAY * 3).await;
+    let started = env.with(|client| async move { client.count(RunFilter::default()).await });
+    assert_eq!(started.await.expect("counts"), 3);
 }
 
 #[tokio::test]

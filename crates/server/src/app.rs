@@ -1,6 +1,6 @@
 //! What all doors share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use everruns_durable::Client;
@@ -8,6 +8,7 @@ use everruns_durable::persistence::WorkflowEventStore;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Access, Principal};
+use crate::http::Samples;
 
 /// What the doors open onto: a client of the store, who may come in, and whether the process is about to go. Cheap to clone.
 #[derive(Clone)]
@@ -20,6 +21,16 @@ struct Shared {
     access: Access,
     settings: AppSettings,
     draining: CancellationToken,
+    samples: Samples,
+}
+
+/// An [`App`] that does not keep it alive.
+pub(crate) struct WeakApp(Weak<Shared>);
+
+impl WeakApp {
+    pub(crate) fn upgrade(&self) -> Option<App> {
+        self.0.upgrade().map(|shared| App { shared })
+    }
 }
 
 /// What the doors can be told.
@@ -31,6 +42,8 @@ pub struct AppSettings {
     pub wait_max: Duration,
     /// From so long without a sign of life on, a worker counts as gone.
     pub worker_stale_after: Duration,
+    /// How far the samples for dashboards are apart.
+    pub sample_interval: Duration,
 }
 
 impl Default for AppSettings {
@@ -39,6 +52,7 @@ impl Default for AppSettings {
             body_bytes_max: 4 << 20,
             wait_max: Duration::from_secs(60),
             worker_stale_after: Duration::from_secs(60),
+            sample_interval: Duration::from_secs(10),
         }
     }
 }
@@ -52,6 +66,7 @@ impl App {
             access,
             settings,
             draining: CancellationToken::new(),
+            samples: Samples::default(),
         });
         Self { shared }
     }
@@ -91,5 +106,14 @@ impl App {
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.shared.draining
+    }
+
+    /// What was sampled.
+    pub(crate) fn samples(&self) -> &Samples {
+        &self.shared.samples
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakApp {
+        WeakApp(Arc::downgrade(&self.shared))
     }
 }

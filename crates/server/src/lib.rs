@@ -2,5 +2,6 @@
 
 pub mod app;
 pub mod auth;
+pub mod http;
 
 pub use app::{App, AppSettings};

@@ -25,6 +25,8 @@ const SLOWER: u32 = 3;
 const ORDERLY_FAILURE: i32 = 1;
 /// How the line begins that says what did not hold.
 const FAILED: &str = "FAILED ";
+/// How what follows begins where nothing failed, but something never happened.
+const VACUOUS: &str = "vacuous: ";
 /// Longest part of a failure that a report shows.
 const SHOWN_MAX: usize = 90;
 
@@ -46,6 +48,19 @@ pub enum Verdict {
     },
     /// All passed.
     Missed,
+    /// All passed, but something that was to be shown never happened. Perhaps because of the bug, but that is no catch: nothing was seen to go wrong.
+    Vacuous {
+        /// What did not happen.
+        says: String,
+    },
+}
+
+impl Verdict {
+    /// Whether the bug was seen.
+    #[must_use]
+    pub const fn is_catch(&self) -> bool {
+        matches!(self, Self::Caught { .. })
+    }
 }
 
 impl fmt::Display for Verdict {
@@ -53,6 +68,7 @@ impl fmt::Display for Verdict {
         match self {
             Self::Caught { by, says } => write!(f, "caught by {by}: {says}"),
             Self::Missed => f.write_str("NOT CAUGHT"),
+            Self::Vacuous { says } => write!(f, "NOT CAUGHT, vacuous: {says}"),
         }
     }
 }
@@ -102,7 +118,7 @@ impl Proof {
     pub fn try_bug(&self, bug: Bug) -> anyhow::Result<Verdict> {
         for (suite, args) in SUITES {
             let verdict = self.run(suite, args, Some(bug))?;
-            if verdict != Verdict::Missed {
+            if verdict.is_catch() {
                 return Ok(verdict);
             }
         }
@@ -206,11 +222,11 @@ impl Ended {
     }
 
     fn verdict(&self, suite: &str) -> anyhow::Result<Verdict> {
-        let failed = self
-            .output
-            .lines()
-            .find_map(|line| line.strip_prefix(FAILED));
-        if let Some(line) = failed {
+        let failures = || {
+            let lines = self.output.lines();
+            lines.filter_map(|line| line.strip_prefix(FAILED))
+        };
+        if let Some(line) = failures().find(|line| !line.starts_with(VACUOUS)) {
             let (place, says) = line.split_once(": ").unwrap_or((line, ""));
             return Ok(Verdict::Caught {
                 by: place
@@ -227,7 +243,12 @@ impl Ended {
             }),
             Some(0) => Ok(Verdict::Missed),
             // For example because the database could not be reached: that is no catch.
-            Some(ORDERLY_FAILURE) => bail!("{suite} did not get to a verdict: {last_words}"),
+            Some(ORDERLY_FAILURE) => match failures().next() {
+                Some(line) => Ok(Verdict::Vacuous {
+                    says: shortened(line.trim_start_matches(VACUOUS)),
+                }),
+                None => bail!("{suite} did not get to a verdict: {last_words}"),
+            },
             _ => Ok(Verdict::Caught {
                 by: format!("{suite} crashes"),
                 says: shortened(last_words),
@@ -271,7 +292,7 @@ mod tests {
             .expect("it got to a verdict")
         {
             Verdict::Caught { by, .. } => Some(by),
-            Verdict::Missed => None,
+            Verdict::Missed | Verdict::Vacuous { .. } => None,
         }
     }
 
@@ -283,6 +304,17 @@ mod tests {
         assert_eq!(by(plan).as_deref(), Some("suite memory plan 3"));
         assert_eq!(by("exit 101").as_deref(), Some("suite crashes"));
         assert_eq!(by("true"), None);
+    }
+
+    #[test]
+    fn what_never_happened_catches_nothing_and_is_no_pass_either() {
+        let vacuous = "echo 'FAILED vacuous: never happened: a crash'; exit 1";
+        assert_eq!(by(vacuous), None);
+        let ended = ended(vacuous, HANGS_AFTER);
+        let verdict = ended.verdict("suite").expect("it got to a verdict");
+        assert_ne!(verdict, Verdict::Missed, "the control is not to pass by it");
+        let both = "echo 'FAILED vacuous: x'; echo 'FAILED seed 3: lost'; exit 1";
+        assert_eq!(by(both).as_deref(), Some("suite seed 3"));
     }
 
     #[test]

@@ -85,13 +85,18 @@ const FORBIDDEN_FEATURES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Words of the standard library that read a clock or reach outside the process.
+/// Words of the standard library that read a clock, run something beside the caller or reach outside the process. Which thread one is on
+/// (`thread::current`) may be asked: it is how a wake from outside is told from one of the workflow's own.
 const FORBIDDEN_WORDS: &[&str] = &[
     "SystemTime",
     "Instant::now",
     "Timestamp::now",
     "Zoned::now",
-    "std::thread",
+    "thread::spawn",
+    "thread::scope",
+    "thread::Builder",
+    "thread::sleep",
+    "thread::park",
     "std::fs",
     "std::net",
     "std::env",

@@ -74,8 +74,9 @@ pub(super) fn check(metadata: &Value) -> Vec<Violation> {
 }
 
 fn allows(from: &str, allowed: &[&str], to: &str, for_tests: bool) -> bool {
-    // Tests may use the testkit; the core stands alone even there.
-    allowed.contains(&to) || (for_tests && to == "durable-testkit" && from != "durable-core")
+    // Tests may use the testkit, and their own crate with other features; the core stands alone even there.
+    allowed.contains(&to)
+        || (for_tests && from != "durable-core" && (to == "durable-testkit" || to == from))
 }
 
 #[cfg(test)]
@@ -121,6 +122,10 @@ mod tests {
             [""; 0]
         );
         assert_eq!(edge("everruns-durable", "durable-testkit", None).len(), 1);
+        assert_eq!(
+            edge("everruns-durable", "everruns-durable", Some("dev")),
+            [""; 0]
+        );
         assert_eq!(
             edge("durable-core", "durable-testkit", Some("dev")).len(),
             1

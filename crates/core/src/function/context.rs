@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::calls::Ticket;
 use super::handlers::{QueryHandler, SignalHandler, UpdateHandler};
 use super::mail::SignalWait;
+use super::shield::Shielded;
 use super::state::{Place, Shared, Until};
 use crate::payload::Payload;
 
@@ -122,6 +123,14 @@ impl Context {
             holds: Arc::new(holds),
             place,
             key: None,
+        }
+    }
+
+    /// A part of the workflow that goes on when the run is asked to stop.
+    pub fn shield<F: Future>(&self, part: F) -> Shielded<F> {
+        Shielded {
+            shared: Arc::clone(&self.shared),
+            part: Box::pin(part),
         }
     }
 

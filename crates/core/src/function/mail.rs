@@ -22,6 +22,7 @@ pub(super) struct Mail {
 
 struct Waiter {
     name: String,
+    shielded: bool,
     place: Place,
     waker: Waker,
     given: Option<Given>,
@@ -76,7 +77,7 @@ impl Mail {
 
     pub(super) fn cancel(&mut self, reason: &str) {
         for waiter in self.waiters.values_mut() {
-            if waiter.given.is_none() {
+            if waiter.given.is_none() && !waiter.shielded {
                 waiter.given = Some(Given::Cancelled(cancelled(reason)));
                 waiter.waker.wake_by_ref();
             }
@@ -85,6 +86,13 @@ impl Mail {
 
     pub(super) fn is_waited_for(&self) -> bool {
         self.waiters.values().any(|waiter| waiter.given.is_none())
+    }
+
+    /// Names that somebody waits for, in the order of the alphabet.
+    pub(super) fn awaited(&self) -> Vec<String> {
+        let open = self.waiters.values().filter(|w| w.given.is_none());
+        let names: BTreeSet<String> = open.map(|waiter| waiter.name.clone()).collect();
+        names.into_iter().collect()
     }
 
     pub(super) fn waits_at(&self) -> impl Iterator<Item = Place> {
@@ -120,6 +128,7 @@ impl Future for SignalWait {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut state = this.shared.state();
+        let shielded = state.shielding;
         let mail = &mut state.mail;
         let Some(key) = this.key else {
             if let Some(signal) = mail.take(&this.name) {
@@ -128,6 +137,7 @@ impl Future for SignalWait {
             mail.next_waiter += 1;
             let waiter = Waiter {
                 name: this.name.clone(),
+                shielded,
                 place: this.place,
                 waker: cx.waker().clone(),
                 given: None,

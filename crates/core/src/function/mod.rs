@@ -20,6 +20,7 @@ mod mail;
 mod memory;
 mod program;
 mod scope;
+mod shield;
 mod state;
 mod waker;
 
@@ -29,4 +30,5 @@ pub use handlers::{QueryHandler, SignalHandler, UpdateFuture, UpdateHandler, Upd
 pub use mail::SignalWait;
 pub use program::{Body, Ending, FunctionProgram};
 pub use scope::{Scope, Scoped};
+pub use shield::Shielded;
 pub use state::Until;

@@ -203,6 +203,8 @@ impl FunctionProgram {
                 && let Poll::Ready(ending) = future.as_mut().poll(&mut cx)
             {
                 self.future = None;
+                // An update that ends the run is answered all the same, if its handler has the answer now.
+                self.poll_updates(&mut cx, answers);
                 return Ok(Some(ending));
             }
             self.poll_updates(&mut cx, answers);
@@ -358,6 +360,10 @@ impl Program for FunctionProgram {
             None => state.waits_at(),
         };
         place.map(ToString::to_string)
+    }
+
+    fn awaited_signals(&self) -> Vec<String> {
+        self.shared.state().mail.awaited()
     }
 
     fn query(&self, name: &str, input: &Payload) -> Result<Payload, QueryError> {

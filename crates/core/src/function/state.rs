@@ -57,6 +57,8 @@ pub(super) struct State {
     next_condition: u64,
     cancelled: Option<String>,
     pub(super) shutting_down: bool,
+    /// Whether what is polled now is shielded: what it asks for goes on when the run is asked to stop.
+    pub(super) shielding: bool,
     pub(super) continue_with: Option<Payload>,
     /// Where the last call was made.
     last_call: Option<Place>,
@@ -71,6 +73,7 @@ pub(super) enum Way {
 /// A call that was asked for and has not been answered, or whose answer has not been fetched.
 struct Open {
     kind: OpenKind,
+    shielded: bool,
     place: Place,
     waker: Waker,
     outcome: Option<Outcome>,
@@ -87,6 +90,7 @@ pub(super) enum OpenKind {
 }
 
 struct Condition {
+    shielded: bool,
     holds: Arc<dyn Fn() -> bool + Send + Sync>,
     place: Place,
     waker: Waker,
@@ -117,6 +121,7 @@ impl State {
     pub(super) fn open(&mut self, position: u64, kind: OpenKind, place: Place, waker: Waker) {
         let open = Open {
             kind,
+            shielded: self.shielding,
             place,
             waker,
             outcome: None,
@@ -203,7 +208,8 @@ impl State {
             .insert((position, Way::GivenUp), (action, place));
     }
 
-    /// Delivers a request to stop, once: everything that is waited for now answers with it. What is asked for later is cleaning up.
+    /// Delivers a request to stop, once: everything that is waited for now answers with it, save what is shielded. What is asked
+    /// for later is cleaning up.
     pub(super) fn cancel(&mut self, reason: &str) {
         if self.cancelled.is_some() {
             return;
@@ -212,7 +218,7 @@ impl State {
         let waiting: Vec<u64> = self
             .open
             .iter()
-            .filter(|(_, open)| open.outcome.is_none())
+            .filter(|(_, open)| open.outcome.is_none() && !open.shielded)
             .map(|(position, _)| *position)
             .collect();
         for position in waiting {
@@ -225,7 +231,8 @@ impl State {
             self.undo(position, kind, place);
         }
         self.mail.cancel(reason);
-        for condition in self.conditions.values_mut() {
+        let exposed = self.conditions.values_mut();
+        for condition in exposed.filter(|condition| !condition.shielded) {
             condition.cancelled = Some(cancelled(reason));
             condition.waker.wake_by_ref();
         }
@@ -305,7 +312,9 @@ impl Future for Until {
             state.next_condition += 1;
             state.next_condition
         });
+        let shielded = state.shielding;
         let condition = state.conditions.entry(key).or_insert_with(|| Condition {
+            shielded,
             holds: Arc::clone(&this.holds),
             place: this.place,
             waker: cx.waker().clone(),

@@ -117,7 +117,7 @@ pub(crate) fn start_all(
     all: &CancellationToken,
 ) {
     start(node, claims, TurnClaims::new(Arc::clone(node)));
-    start(node, claims, Registry::new(Arc::clone(node)));
+    start(node, all, Registry::new(Arc::clone(node)));
     start(node, claims, Lookout::new(Arc::clone(node)));
     start(node, claims, Ownership::new(Arc::clone(turner)));
     start(node, all, Due::new(Arc::clone(node)));

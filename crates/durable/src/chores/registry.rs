@@ -54,11 +54,16 @@ impl Chore for Registry {
         let interval = self.node.settings.worker.heartbeat_interval;
         Ok(self.node.runtime.jittered(interval))
     }
+
+    async fn rung(&self) {
+        self.node.hub.signs.notified().await;
+    }
 }
 
 impl Registry {
     async fn give_sign(&self) -> StoreResult<()> {
         let node = &self.node;
+        let closed = node.pool.is_closed();
         if !self.state.lock().registered {
             return self.register().await;
         }
@@ -67,6 +72,8 @@ impl Registry {
             .worker_heartbeat(node.worker_beat(), None)
             .await?;
         match status {
+            // It has said farewell already.
+            None if closed => Ok(()),
             None => self.register().await,
             // Nobody asked it to stop, which is said by `Draining`: it gave no sign for long (the store out of reach, a slow beat, the
             // machine asleep) and was taken for dead.
@@ -75,18 +82,32 @@ impl Registry {
                 self.register().await
             }
             Some(WorkerStatus::Draining) => {
-                if node.pool.accepting_tasks() {
+                if !closed && node.pool.set_draining(true) {
                     info!("this worker was asked to drain");
-                    node.pool.stop_accepting();
                 }
                 Ok(())
             }
-            Some(_) => Ok(()),
+            Some(WorkerStatus::Active) if closed => {
+                let (store, worker_id) = (&node.store, &node.worker_id);
+                let draining = store.set_worker_status(worker_id, WorkerStatus::Draining);
+                draining.await.map(drop)
+            }
+            Some(WorkerStatus::Active) => {
+                if node.pool.set_draining(false) {
+                    info!("this worker takes tasks again");
+                }
+                Ok(())
+            }
+            Some(WorkerStatus::Stale) => Ok(()),
         }
     }
 
     async fn register(&self) -> StoreResult<()> {
         let node = &self.node;
+        if node.pool.is_closed() && !self.state.lock().registered {
+            // Nobody has heard of it, and nobody needs to any more.
+            return Ok(());
+        }
         // Forgotten first: should this fail, the next sign is another try.
         self.state.lock().registered = false;
         node.store.register_worker(node.worker_info(), None).await?;

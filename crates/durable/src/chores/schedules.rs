@@ -20,8 +20,8 @@ use crate::schedule::{Cron, Decision, LastRun, Stop, decide, run_id_of, start_of
 
 /// Schedules looked at in one go.
 const SCHEDULES_MAX: usize = 64;
-/// How far ahead is looked for the next tick.
-const LOOK_AHEAD: Duration = Duration::from_secs(60 * 60);
+/// How far ahead is looked for the next tick: beyond the next look, which comes by itself after [`UNTIL_RUNG`].
+const LOOK_AHEAD: Duration = UNTIL_RUNG.saturating_add(Duration::from_secs(60 * 60));
 
 /// Sleeps until the next tick it knows of; rung when a schedule is made or changed here, or when a run ends that a tick waits for.
 pub(crate) struct Schedules {

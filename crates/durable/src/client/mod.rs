@@ -184,6 +184,12 @@ impl Client {
         RunHandle::new(self.clone(), run_id)
     }
 
+    /// [`Client::run`] of a type known by name only, or not at all.
+    #[must_use]
+    pub fn run_named(&self, run_id: Uuid) -> RunHandle<Untyped> {
+        RunHandle::new(self.clone(), run_id)
+    }
+
     /// A run as it stands.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{Client, RunHandle};
 use crate::engine::{Hosted, ROUTED_QUERY, panic_text, rebuild};
 use crate::error::Kind;
-use crate::persistence::model::{NewUpdate, RunRecord, WorkerFilter, WorkerStatus};
+use crate::persistence::model::{NewUpdate, RunRecord, WorkerFilter, WorkerInfo, WorkerStatus};
 use crate::{Error, Result};
 
 /// How often a run that has not begun is looked at again, and the wait in between.
@@ -103,14 +103,25 @@ impl Client {
             ..WorkerFilter::default()
         };
         let workers = self.shared.store.list_workers(filter).await?;
-        Ok(workers.iter().any(|worker| {
-            let hosted = worker.metadata.to_value::<Hosted>().unwrap_or_default();
-            hosted.takes_any_workflow || hosted.workflow_types.contains(&run.workflow_type)
-        }))
+        Ok(workers
+            .iter()
+            .any(|worker| Self::says_it_hosts(worker, run)))
+    }
+
+    /// Whether a worker says that it hosts the run's workflow.
+    pub(crate) fn says_it_hosts(worker: &WorkerInfo, run: &RunRecord) -> bool {
+        let hosted = worker.metadata.to_value::<Hosted>().unwrap_or_default();
+        hosted.takes_any_workflow || hosted.workflow_types.contains(&run.workflow_type)
+    }
+
+    /// Whether this process hosts the run's workflow.
+    pub(crate) fn hosts(&self, run: &RunRecord) -> bool {
+        let workflows = &self.shared.workflows;
+        workflows.hosts(&run.workflow_type, &run.version)
     }
 
     /// The run's program as its committed history leaves it.
-    async fn rebuilt(&self, run_id: Uuid) -> Result<ProgramState> {
+    pub(crate) async fn rebuilt(&self, run_id: Uuid) -> Result<ProgramState> {
         let shared = &self.shared;
         for _ in 0..LOOKS_MAX {
             let after = self.get(run_id).await?.history_start;

@@ -350,7 +350,12 @@ impl Client {
             Err(StoreError::Conflict(message).into())
         };
         let schedule = self.retried(attempt).await?;
-        self.shared.hub.schedules.ring();
+        let hub = &self.shared.hub;
+        if self.shared.beside.is_some() {
+            hub.schedules.ring();
+        } else {
+            hub.pass_on_schedules();
+        }
         Ok(schedule)
     }
 }

@@ -129,8 +129,18 @@ impl<W> Start<W> {
     }
 
     /// Sends a signal along (signal-with-start): it also reaches a run that exists already.
-    pub fn signal<T: Serialize>(mut self, signal_type: impl Into<String>, payload: &T) -> Self {
+    pub fn signal<T: Serialize>(self, signal_type: impl Into<String>, payload: &T) -> Self {
         let signal_id = self.client.shared.runtime.new_id();
+        self.signal_as(signal_id, signal_type, payload)
+    }
+
+    /// [`Start::signal`] under an id of your own: sent again under the same id, it is the same signal.
+    pub fn signal_as<T: Serialize>(
+        mut self,
+        signal_id: Uuid,
+        signal_type: impl Into<String>,
+        payload: &T,
+    ) -> Self {
         match (&mut self.start, Payload::from_value(payload)) {
             (Ok(start), Ok(payload)) => start.signals.push(NewSignal {
                 signal_id,

@@ -165,6 +165,7 @@ impl Assembly<'_> {
         let mut start = StartRun::new(run_id, workflow_type, input);
         start.version = version.to_owned();
         start.trace.clone_from(&self.place.trace);
+        start.business_id.clone_from(&options.workflow_id);
         start.execution_timeout = options.execution_timeout;
         start.run_timeout = options.run_timeout;
         NewChild {

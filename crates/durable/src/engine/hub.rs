@@ -26,6 +26,8 @@ pub(crate) struct Hub {
     pub(crate) messages: Notify,
     /// Leases may have run out.
     pub(crate) leases: Notify,
+    /// What others see of this process has changed: a sign of life is due now.
+    pub(crate) signs: Notify,
     /// Something is due earlier than was known.
     pub(crate) due: DueBell,
     /// Schedules may have a tick due.
@@ -44,6 +46,7 @@ impl Hub {
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
+            signs: Notify::new(),
             due: DueBell::default(),
             schedules: ScheduleBell::default(),
             ownership: OwnershipBell::default(),
@@ -67,6 +70,11 @@ impl Hub {
         if !planted(Bug::RingForgotten) {
             self.ring_others(|ring| ring.ready_runs.extend(runs));
         }
+    }
+
+    /// A schedule was made or changed by a process that fires none. Too rare for a name of its own in a ring.
+    pub(crate) fn pass_on_schedules(&self) {
+        self.ring_others(|ring| ring.everything = true);
     }
 
     /// Tasks of these types may be claimed by anyone.

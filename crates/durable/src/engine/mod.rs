@@ -24,6 +24,7 @@ mod settings;
 mod settle;
 mod turner;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,8 +110,7 @@ impl Engine {
             node.runtime.spawn(Arc::clone(&turner).run());
         }
         spawn_worker(&node, &stops);
-        node.runtime
-            .spawn(chores::listen(Arc::clone(&node), stops.all.clone()));
+        spawn_until(&node, &stops.all, "listener", chores::listen);
         chores::start_all(&node, &turner, &stops.claims, &stops.all);
         let client = Client::beside(&node);
         Self {
@@ -175,6 +175,7 @@ impl Engine {
     pub async fn shutdown(self) -> Result<()> {
         let node = &self.node;
         node.pool.stop_accepting();
+        node.hub.signs.notify_one();
         self.stops.claims.cancel();
         let grace = node.settings.shutdown_grace;
         let left = node.pool.drain(grace).await;
@@ -246,18 +247,15 @@ impl Drop for Engine {
 }
 
 fn spawn_worker(node: &Arc<Node>, stops: &Stops) {
-    let results = Arc::clone(node);
-    spawn_until(node, &stops.all, async move {
-        results.results.run(&*results).await;
+    spawn_until(node, &stops.all, "results", |node| async move {
+        node.results.run(&*node).await;
     });
-    let leases = Arc::clone(&node.leases);
-    spawn_until(node, &stops.all, async move { leases.run().await });
-    let pool = Arc::clone(&node.pool);
-    spawn_until(
-        node,
-        &stops.all,
-        async move { pool.keep_saving_reports().await },
-    );
+    spawn_until(node, &stops.all, "leases", |node| async move {
+        node.leases.run().await;
+    });
+    spawn_until(node, &stops.all, "reports", |node| async move {
+        node.pool.keep_saving_reports().await;
+    });
     let claims = Claims {
         pool: Arc::clone(&node.pool),
         port: Arc::clone(&node.store) as Arc<dyn crate::persistence::WorkerPort>,
@@ -265,21 +263,28 @@ fn spawn_worker(node: &Arc<Node>, stops: &Stops) {
         shards: node.store.shards(),
         worker_id: node.worker_id.clone(),
     };
-    node.runtime.spawn(claims.run(stops.claims.clone()));
+    let (runtime, stop) = (node.runtime.clone(), stops.claims.clone());
+    node.runtime.spawn(async move {
+        runtime.keep_up("claims", || claims.run(&stop)).await;
+    });
 }
 
 /// Runs a loop that has no end of its own.
-fn spawn_until(
+fn spawn_until<F>(
     node: &Arc<Node>,
     stop: &CancellationToken,
-    endless: impl std::future::Future<Output = ()> + Send + 'static,
-) {
-    let stop = stop.clone();
-    node.runtime.spawn(async move {
+    part: &'static str,
+    endless: impl Fn(Arc<Node>) -> F + Send + Sync + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (node, stop) = (Arc::clone(node), stop.clone());
+    let runtime = node.runtime.clone();
+    runtime.clone().spawn(async move {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = endless => {}
+            () = runtime.keep_up(part, || endless(Arc::clone(&node))) => {}
         }
     });
 }

@@ -26,6 +26,7 @@ use super::node::Node;
 use crate::persistence::limits::{TEXT_BYTES_MAX, clip};
 use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, TurnCommit};
 use crate::persistence::{Bug, check, planted};
+use crate::runtime;
 use crate::worker::Finished;
 
 /// Takes turns for one process.
@@ -68,8 +69,23 @@ impl Turner {
     pub(crate) async fn run(self: Arc<Self>) {
         let max = self.node.settings.turns.set_max;
         while let Some(set) = self.node.hub.desk.take(max).await {
-            self.turn_set(set).await;
+            let runs: Vec<Uuid> = set.iter().map(|(run_id, _)| *run_id).collect();
+            if runtime::guarded("committer", self.turn_set(set))
+                .await
+                .is_none()
+            {
+                self.take_again(runs).await;
+            }
         }
+    }
+
+    /// After a panic: nobody has these runs in hand any more. Whatever ended here is lost with its lease, and tried again.
+    async fn take_again(&self, runs: Vec<Uuid>) {
+        let desk = &self.node.hub.desk;
+        self.node.runtime.recover().await;
+        desk.ring(runs.iter().copied());
+        let down = runs.into_iter().map(|run| (run, self.cache.holds(run)));
+        desk.put_down(down.collect::<Vec<_>>());
     }
 
     async fn turn_set(self: &Arc<Self>, set: Vec<(Uuid, Wanted)>) {
@@ -81,8 +97,16 @@ impl Turner {
                 Ok(Some(turn)) if turn.program.waits_for_local() => {
                     // It stays in hand, and keeps nobody waiting: its commit is one of its own.
                     runs.retain(|run_id| *run_id != turn.place.run_id);
-                    let turner = Arc::clone(self);
-                    self.node.runtime.spawn(turner.turn_with_locals(turn));
+                    let (turner, run_id) = (Arc::clone(self), turn.place.run_id);
+                    self.node.runtime.spawn(async move {
+                        let turning = Arc::clone(&turner).turn_with_locals(turn);
+                        if runtime::guarded("local activities", turning)
+                            .await
+                            .is_none()
+                        {
+                            turner.take_again(vec![run_id]).await;
+                        }
+                    });
                 }
                 Ok(Some(turn)) => match self.conclude(turn) {
                     Ok(turn) => decided.push(turn),

@@ -2,12 +2,13 @@
 //! refusal is the same everywhere.
 
 mod bytes;
+mod shape;
 
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::hash::Hash;
 
-use durable_core::{ActivityOptions, AttributeValue, TraceContext, WorkflowEvent};
+use durable_core::{ActivityOptions, AttributeValue, TraceContext};
 
 use super::StoreError;
 use super::limits::{
@@ -190,7 +191,7 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
     for count in items {
         check_len("the number of items in a turn", count, TURN_ITEMS_MAX)?;
     }
-    turn_shape(turn)?;
+    shape::turn_shape(turn)?;
     for event in &turn.events {
         if let Some(payload) = event.payload() {
             check_payload("event payload", payload)?;
@@ -288,45 +289,6 @@ fn owner(request: &OwnerRequest) -> Result<(), StoreError> {
 fn trace(context: &TraceContext) -> Result<(), StoreError> {
     check_text("trace id", &context.trace_id, NAME_BYTES_MAX)?;
     check_text("span id", &context.span_id, NAME_BYTES_MAX)?;
-    Ok(())
-}
-
-/// A turn's status and its events say the same, and whatever other tables refer to has an event.
-fn turn_shape(turn: &TurnCommit) -> Result<(), StoreError> {
-    let last = turn.events.last();
-    let fits = match &turn.next {
-        Next::Wait => !turn.events.iter().any(WorkflowEvent::is_terminal),
-        Next::Complete { .. } => matches!(last, Some(WorkflowEvent::WorkflowCompleted { .. })),
-        Next::Fail { .. } => matches!(last, Some(WorkflowEvent::WorkflowFailed { .. })),
-        Next::Cancel { .. } => matches!(last, Some(WorkflowEvent::WorkflowCancelled { .. })),
-        Next::ContinueAsNew { .. } => {
-            matches!(last, Some(WorkflowEvent::WorkflowContinuedAsNew { .. }))
-        }
-        Next::Reset { to_sequence } => matches!(
-            turn.events.first(),
-            Some(WorkflowEvent::WorkflowReset { to_sequence: to, .. }) if to == to_sequence
-        ),
-    };
-    if !fits {
-        return Err(StoreError::Invalid(format!(
-            "the events of turn {} do not say what becomes of the run; append the matching event",
-            turn.turn_id
-        )));
-    }
-    let ends = !matches!(turn.next, Next::Wait | Next::Reset { .. });
-    if ends && !(turn.tasks.is_empty() && turn.timers.is_empty()) {
-        return Err(StoreError::Invalid(
-            "a turn that ends the run or continues it as new cannot queue tasks or set timers"
-                .into(),
-        ));
-    }
-    let writes = !(turn.tasks.is_empty() && turn.children.is_empty() && turn.signals.is_empty());
-    if writes && turn.events.is_empty() {
-        return Err(StoreError::Invalid(
-            "a turn that queues tasks, starts children or sends signals has to append an event"
-                .into(),
-        ));
-    }
     Ok(())
 }
 

@@ -53,7 +53,8 @@ impl Trays {
         tray
     }
 
-    /// Puts a ring into every tray.
+    /// Puts a ring into every tray: it came from outside.
+    #[cfg(feature = "postgres")]
     pub(crate) fn put(&self, ring: &Ring) {
         self.each(|tray| tray.put(ring.clone()));
     }

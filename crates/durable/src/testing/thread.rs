@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::gate::Gate;
 use super::setup::Setup;
 use super::watch::Watch;
-use super::world::{World, settle};
+use super::world::{SETTLING, World, settle};
 use crate::{Error, Result};
 
 /// How time passes.
@@ -178,6 +178,12 @@ impl Keeper {
             && let Some(pause) = until_something_is_due(world).await
         {
             self.pass(pause).await;
+            return Ok(());
+        }
+        // Whoever has the answer waits for what follows from it, and no longer than that.
+        let waiting = self.open.waits.load(Ordering::SeqCst);
+        sleep(SETTLING * 2).await;
+        if self.open.waits.load(Ordering::SeqCst) < waiting {
             return Ok(());
         }
         // Somebody waits for what cannot happen, unless the test does something in the meantime.

@@ -20,7 +20,7 @@ use crate::runtime::{Clock as _, Life, Runtime};
 use crate::{Client, Engine, Error, Result};
 
 /// More than the engine's shortest pauses: what can happen now has happened after it.
-const SETTLING: Duration = Duration::from_millis(10);
+pub(super) const SETTLING: Duration = Duration::from_millis(10);
 /// How long a look lasts that nothing ends.
 const LOOK_AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
 

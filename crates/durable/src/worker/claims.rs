@@ -30,7 +30,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Claims until it is told to stop.
-    pub(crate) async fn run(self, stop: CancellationToken) {
+    pub(crate) async fn run(&self, stop: &CancellationToken) {
         if self.pool.activities.is_empty() {
             return;
         }
@@ -40,7 +40,7 @@ impl Claims {
         loop {
             let more = match self.pool.pressure() {
                 Some(_) => More::WhenFreer,
-                None => self.claim(&stop).await,
+                None => self.claim(stop).await,
             };
             let failed = matches!(more, More::AfterPause);
             let rest = async {
@@ -114,6 +114,10 @@ impl Claims {
         let Some(first) = first else {
             return More::Later;
         };
+        // It may have been asked to drain while it waited.
+        if !self.pool.accepting_tasks() {
+            return More::WhenFreer;
+        }
         let mut slots = vec![first];
         let want = self.pool.claim_size();
         while slots.len() < want

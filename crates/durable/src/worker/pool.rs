@@ -39,7 +39,10 @@ pub struct WorkerPool {
     running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
     /// Types of which tasks wait in the queue for want of a slot.
     backlog: Mutex<BTreeSet<String>>,
-    accepting: AtomicBool,
+    /// Asked to drain by an operator, who may change their mind.
+    draining: AtomicBool,
+    /// It takes nothing more, for good.
+    closed: AtomicBool,
     pub(super) capacity: Capacity,
     pub(super) totals: Totals,
 }
@@ -92,7 +95,8 @@ impl WorkerPool {
             results: parts.results,
             running: Mutex::default(),
             backlog: Mutex::default(),
-            accepting: AtomicBool::new(true),
+            draining: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             totals: Totals::default(),
         }
     }
@@ -106,7 +110,17 @@ impl WorkerPool {
     /// Whether it takes new tasks at all: not once it drains.
     #[must_use]
     pub fn accepting_tasks(&self) -> bool {
-        self.accepting.load(Ordering::SeqCst)
+        !self.draining.load(Ordering::SeqCst) && !self.is_closed()
+    }
+
+    /// Whether it never takes a task again: its engine shuts down.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Takes no new tasks, or takes them again, as an operator asked. Answers whether that is a change.
+    pub(crate) fn set_draining(&self, draining: bool) -> bool {
+        self.draining.swap(draining, Ordering::SeqCst) != draining
     }
 
     /// Types it runs.
@@ -256,18 +270,19 @@ impl WorkerPool {
         }
     }
 
-    /// Takes no new tasks. What a claim or a commit under way still brings is given back.
+    /// Takes no new tasks, for good. What a claim or a commit under way still brings is given back.
     pub(crate) fn stop_accepting(&self) {
-        self.accepting.store(false, Ordering::SeqCst);
+        self.closed.store(true, Ordering::SeqCst);
         self.slots.close();
     }
 
     /// Waits until nothing runs and every result is stored, at most for `grace`; then answers the leases of what still runs, which is
     /// asked to stop and whose results no longer count.
     pub(crate) async fn drain(&self, grace: Duration) -> Vec<TaskLease> {
-        let waited = tokio::time::timeout(grace, self.slots.emptied()).await;
-        if waited.is_ok() {
-            return Vec::new();
+        tokio::select! {
+            biased;
+            () = self.slots.emptied() => return Vec::new(),
+            () = self.runtime.sleep(grace) => {}
         }
         let running = self.running.lock();
         running

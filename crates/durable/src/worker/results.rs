@@ -12,7 +12,7 @@ use super::batches::batches;
 use super::{Slot, outcome};
 use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
 use crate::persistence::{Bug, StoreError, WorkerPort, check, planted};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, guarded};
 
 /// An activity that has ended and whose outcome is not stored yet.
 pub(crate) struct Finished {
@@ -144,7 +144,8 @@ impl ResultSink {
             }
             for batch in batches(waiting, Finished::bytes) {
                 let count = batch.len();
-                self.store_batch(batch, listener).await;
+                // What a panic takes along is tried again when its leases run out, as after a crash.
+                guarded("results", self.store_batch(batch, listener)).await;
                 *self.open.lock() -= count;
                 self.stored.notify_waiters();
             }

@@ -70,6 +70,11 @@ impl<O> ChildCall<O> {
         self.with(|options| options.close_policy = policy)
     }
 
+    /// The user's own key for it: what its run is found by.
+    pub fn workflow_id(self, workflow_id: impl Into<String>) -> Self {
+        self.with(|options| options.workflow_id = Some(workflow_id.into()))
+    }
+
     /// It goes on when this run ends first, and when this call is dropped.
     pub fn abandon(self) -> Self {
         self.close_policy(ClosePolicy::Abandon)

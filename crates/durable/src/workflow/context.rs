@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use durable_core::function::{Context, RunInfo, Scope, SignalHandler, Until};
+use durable_core::function::{Context, RunInfo, Scope, Shielded, SignalHandler, Until};
 use durable_core::{Payload, Timestamp, WorkflowError, error_types};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,6 +78,17 @@ impl WorkflowContext {
     pub fn local_activity<A: Activity>(&self, input: A::Input) -> LocalActivityCall<A::Output> {
         let ticket = self.core.ticket(Location::caller());
         LocalActivityCall::new(ticket, A::TYPE.to_owned(), Payload::from_value(&input))
+    }
+
+    /// Calls a local activity known by name only.
+    #[track_caller]
+    pub fn local_activity_named<O: DeserializeOwned>(
+        &self,
+        activity_type: impl Into<String>,
+        input: impl Serialize,
+    ) -> LocalActivityCall<O> {
+        let ticket = self.core.ticket(Location::caller());
+        LocalActivityCall::new(ticket, activity_type.into(), Payload::from_value(&input))
     }
 
     /// Starts another workflow and waits for its result.
@@ -261,6 +272,12 @@ impl WorkflowContext {
     #[must_use]
     pub fn scope(&self) -> Scope {
         Scope::new()
+    }
+
+    /// A part of the workflow that goes on when the run is asked to stop: cleaning up that must not be left half done. The part's
+    /// own calls are shielded; one that was polled before it was moved in is not.
+    pub fn shield<F: Future>(&self, part: F) -> Shielded<F> {
+        self.core.shield(part)
     }
 
     /// Steps with undo steps, which run in reverse order if a later one fails or the run is asked to stop.

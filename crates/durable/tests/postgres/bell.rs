@@ -84,6 +84,8 @@ async fn two_stores_on_one_schema_hear_each_other() {
         task_types: ["charge".to_owned()].into(),
         ready_runs: [Uuid::from_u128(1)].into(),
         finished_runs: [Uuid::from_u128(2)].into(),
+        messages: true,
+        clocks: true,
         everything: false,
     };
     first.bell.ring(ring.clone());

@@ -132,10 +132,7 @@ mod tests {
         for (text, named) in [
             ("[[token]]\nname = \"a\"", "role"),
             ("tokens = 1", "tokens"),
-            (
-                "[[token]]\nname=\"a\"\nrole=\"king\"\nhash=\"sha256:00\"",
-                "king",
-            ),
+            ("[[token]]\nname=\"a\"\nrole=\"king\"", "king"),
             (
                 "[[token]]\nname=\"a\"\nrole=\"admin\"\nhash=\"plain\"",
                 "sha256",

@@ -59,7 +59,7 @@ fn in_the_engine(bugs: &[Bug]) -> anyhow::Result<usize> {
     for bug in bugs {
         let verdict = proof.try_bug(*bug)?;
         println!("{}: {verdict}", bug.name());
-        caught += usize::from(verdict != Verdict::Missed);
+        caught += usize::from(verdict.is_catch());
         table.add_row([bug.name().to_owned(), cell(&verdict)]);
     }
     println!("{table}");
@@ -77,7 +77,7 @@ fn in_stores(bugs: &[Bug], args: &Args) -> anyhow::Result<usize> {
     let mut caught = 0;
     for bug in bugs {
         let verdicts = on_every_store(*bug, &proofs)?;
-        caught += usize::from(!verdicts.contains(&Verdict::Missed));
+        caught += usize::from(verdicts.iter().all(Verdict::is_catch));
         table.add_row(std::iter::once(bug.name().to_owned()).chain(verdicts.iter().map(cell)));
     }
     println!("{table}");
@@ -128,6 +128,6 @@ fn on_every_store(bug: Bug, proofs: &[Proof]) -> anyhow::Result<Vec<Verdict>> {
 fn cell(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Caught { by, .. } => by.clone(),
-        Verdict::Missed => "NOT CAUGHT".to_owned(),
+        Verdict::Missed | Verdict::Vacuous { .. } => "NOT CAUGHT".to_owned(),
     }
 }

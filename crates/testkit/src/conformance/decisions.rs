@@ -29,7 +29,8 @@ claims! { "decisions":
     a_letter_that_is_not_parked_can_always_be_discarded,
     a_decision_that_arrives_while_a_completing_turn_is_prepared_is_not_lost,
     a_reset_leaves_letters_that_nobody_waits_for,
-    a_turn_that_tries_again_puts_its_letters_back,
+    a_reset_puts_the_letters_of_what_is_tried_again_back,
+    only_a_reset_puts_letters_back,
     decisions_count_in_no_totals,
 }
 
@@ -333,7 +334,17 @@ async fn a_reset_leaves_letters_that_nobody_waits_for(w: &World) {
     assert_eq!(outcome, DecisionOutcome::RunFinished);
 }
 
-async fn a_turn_that_tries_again_puts_its_letters_back(w: &World) {
+async fn only_a_reset_puts_letters_back(w: &World) {
+    let (run_id, id, _) = parked(w).await;
+    let before = w.everything().await;
+    let mut turn = w.turn(run_id).await;
+    turn.requeued_letters = vec![id];
+    let refused = w.store.commit_turns(vec![turn], w.now()).await;
+    assert!(refused.expect_err("refused").is_refusal());
+    assert_eq!(w.everything().await, before);
+}
+
+async fn a_reset_puts_the_letters_of_what_is_tried_again_back(w: &World) {
     let (run_id, seen) = dead(w).await;
     let (other, waiting, _) = parked(w).await;
     let (decided_run, decided, _) = parked(w).await;
@@ -359,9 +370,9 @@ async fn a_turn_that_tries_again_puts_its_letters_back(w: &World) {
         assert_eq!(outcome, DecisionOutcome::AlreadyDecided(state));
     }
     let before = letter(w, decided).await;
-    let mut turn = w.turn(decided_run).await;
+    let mut turn = resetting(w, decided_run).await;
     turn.requeued_letters = vec![decided];
-    w.committed(World::completing(turn)).await;
+    w.committed(turn).await;
     assert_eq!(letter(w, decided).await, before, "somebody had decided");
 }
 

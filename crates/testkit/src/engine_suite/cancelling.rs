@@ -1,9 +1,11 @@
 //! Cancel, shutdown and terminate, of runs and of activities.
 
-use everruns_durable::persistence::model::WorkflowStatus;
+use std::time::Duration;
+
+use everruns_durable::persistence::model::{RunFilter, WorkflowStatus};
 use serde_json::json;
 
-use super::{Arena, Effects, Script, Scripted, Step, claims};
+use super::{Arena, Effects, Script, Scripted, Step, claims, comes};
 
 claims! { "cancelling":
     a_cancelled_run_cleans_up_and_ends_cancelled,
@@ -14,6 +16,7 @@ claims! { "cancelling":
     terminating_a_finished_run_is_refused,
     a_cancelled_activity_is_told_to_stop,
     a_cancelled_sleep_ends,
+    a_cancelled_parent_cancels_its_child_and_hears_of_it,
 }
 
 async fn a_cancelled_run_cleans_up_and_ends_cancelled(arena: &Arena) {
@@ -145,7 +148,13 @@ async fn terminating_a_finished_run_is_refused(arena: &Arena) {
 
 async fn a_cancelled_activity_is_told_to_stop(arena: &Arena) {
     let effects = Effects::new();
-    let engine = arena.engine(&effects).start().await.expect("starts");
+    // By the turn that gives it up: it would hear nothing for an hour by the loss of its lease.
+    let engine = arena
+        .blind_engine(&effects)
+        .configure(|settings| settings.worker.lease_renewal = Duration::from_secs(30 * 60))
+        .start()
+        .await
+        .expect("starts");
     let script = Script::of([
         Step::StartThenCancel {
             name: "gated".to_owned(),
@@ -164,7 +173,38 @@ async fn a_cancelled_activity_is_told_to_stop(arena: &Arena) {
         run.result().await.expect("completes"),
         json!(["now", "after"])
     );
-    effects.reached("gated stopped", 1).await;
+    comes("the request to stop", effects.reached("gated stopped", 1)).await;
+    engine.shutdown().await.expect("stops");
+}
+
+async fn a_cancelled_parent_cancels_its_child_and_hears_of_it(arena: &Arena) {
+    let effects = Effects::new();
+    let engine = arena.blind_engine(&effects).start().await.expect("starts");
+    let client = engine.client();
+    let never = Step::Signal {
+        name: "never".to_owned(),
+    };
+    let mut child = Script::of([Step::activity("echo", json!("begun")), never]);
+    child.heeds_cancel = true;
+    child.cleanup = vec![Step::activity("echo", json!("undone"))];
+    // The parent does nothing about it itself.
+    let script = Script::of([
+        Step::Child { script: child },
+        Step::activity("echo", json!("after")),
+    ]);
+    let run = client.start::<Scripted>(script).await.expect("starts");
+    effects.reached("echo \"begun\"", 1).await;
+    run.cancel("changed my mind").await.expect("taken");
+    let result = comes("both ends", run.result()).await.expect("completes");
+    assert!(result[0]["child failed"].is_string(), "{result}");
+    assert_eq!(result[1], json!("after"));
+    assert_eq!(effects.count("echo \"undone\""), 1, "the child cleaned up");
+    let children = RunFilter {
+        parent: Some(run.id()),
+        ..RunFilter::default()
+    };
+    let cancelled = children.status(WorkflowStatus::Cancelled);
+    assert_eq!(client.count(cancelled).await.expect("counts"), 1);
     engine.shutdown().await.expect("stops");
 }
 

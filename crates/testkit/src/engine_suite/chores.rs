@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use everruns_durable::persistence::model::{WorkerFilter, WorkerStatus};
+use everruns_durable::persistence::model::{WorkerFilter, WorkerInfo, WorkerStatus};
 use everruns_durable::runtime::{Life, Runtime, SystemClock};
 use serde_json::json;
 
@@ -15,6 +15,8 @@ claims! { "chores":
     counts_are_sampled_where_asked_for,
     a_silent_worker_counts_as_stopped_and_its_tasks_run_elsewhere,
     a_worker_taken_for_dead_registers_again,
+    a_worker_that_shuts_down_says_so_and_beats_on,
+    a_worker_drains_and_goes_on_as_an_operator_says,
 }
 
 /// Looks again and again, until it is so.
@@ -174,6 +176,82 @@ async fn a_worker_taken_for_dead_registers_again(arena: &Arena) {
         .run::<Scripted>(Script::of([Step::activity("echo", json!(1))]))
         .await
         .expect("still takes tasks");
+    assert!(engine.pool().accepting_tasks());
+    engine.shutdown().await.expect("stops");
+}
+
+async fn worker_of(arena: &Arena, id: &str) -> Option<WorkerInfo> {
+    let all = arena.store.list_workers(WorkerFilter::default());
+    let mut workers = all.await.expect("lists").into_iter();
+    workers.find(|worker| worker.id == id)
+}
+
+async fn a_worker_that_shuts_down_says_so_and_beats_on(arena: &Arena) {
+    let effects = Effects::new();
+    let builder = arena.engine(&effects).worker_id("leaving");
+    let engine = builder
+        .configure(|settings| settings.worker.heartbeat_interval = Duration::from_millis(20))
+        .start()
+        .await
+        .expect("starts");
+    let script = Script::of([Step::activity("gated", json!(1))]);
+    let run = engine.client().start::<Scripted>(script);
+    run.await.expect("starts");
+    effects.reached("gated began", 1).await;
+    until(|| async { worker_of(arena, "leaving").await.is_some() }).await;
+    let watched = async {
+        let status = async || {
+            worker_of(arena, "leaving")
+                .await
+                .map(|worker| worker.status)
+        };
+        until(|| async { status().await == Some(WorkerStatus::Draining) }).await;
+        let seen = worker_of(arena, "leaving").await.expect("is listed");
+        assert!(!seen.accepting_tasks);
+        let beaten = async || {
+            let worker = worker_of(arena, "leaving").await;
+            worker.is_some_and(|now| now.last_heartbeat_at > seen.last_heartbeat_at)
+        };
+        until(|| async { beaten().await }).await;
+        effects.open_gate();
+    };
+    let (stopped, ()) = tokio::join!(engine.shutdown(), watched);
+    stopped.expect("stops");
+    let left = worker_of(arena, "leaving").await;
+    assert!(left.is_none_or(|worker| worker.status == WorkerStatus::Stopped));
+}
+
+async fn a_worker_drains_and_goes_on_as_an_operator_says(arena: &Arena) {
+    let effects = Effects::new();
+    let builder = arena.engine(&effects).worker_id("drained");
+    let engine = builder
+        .configure(|settings| settings.worker.heartbeat_interval = Duration::from_millis(20))
+        .start()
+        .await
+        .expect("starts");
+    until(|| async { worker_of(arena, "drained").await.is_some() }).await;
+    let set = async |status| {
+        let set = arena.store.set_worker_status("drained", status).await;
+        assert!(set.expect("sets"), "it is known");
+    };
+    set(WorkerStatus::Draining).await;
+    until(|| async { !engine.pool().accepting_tasks() }).await;
+    let script = Script::of([Step::activity("echo", json!(1))]);
+    let start = engine.client().start::<Scripted>(script);
+    let run = start.await.expect("starts");
+    let queued = async || {
+        let counts = arena.store.counts().await.expect("counts");
+        !counts.tasks.is_empty()
+    };
+    until(|| async { queued().await }).await;
+    // Runs without activities come and go meanwhile.
+    for _ in 0..5 {
+        let other = engine.run::<Scripted>(Script::default());
+        other.await.expect("completes");
+    }
+    assert!(effects.all().is_empty(), "it takes no task");
+    set(WorkerStatus::Active).await;
+    assert_eq!(run.result().await.expect("completes"), json!([1]));
     assert!(engine.pool().accepting_tasks());
     engine.shutdown().await.expect("stops");
 }

@@ -20,6 +20,7 @@ claims! { "faults":
     a_payload_too_large_is_refused_at_the_door,
     an_inbox_that_cannot_be_read_blocks_its_run_and_no_other,
     a_history_that_cannot_be_read_blocks_its_run_and_no_other,
+    a_panic_in_a_loop_of_the_engine_stops_nothing,
 }
 
 async fn a_result_too_large_is_a_failure_the_run_sees(arena: &Arena) {
@@ -186,4 +187,41 @@ async fn one_that_cannot_be_read(arena: &Arena, method: &'static str) {
     let reason = blocked(&engine, &spoilt).await.reason;
     assert!(reason.contains("spoilt on purpose"), "{reason}");
     engine.shutdown().await.expect("stops");
+}
+
+async fn a_panic_in_a_loop_of_the_engine_stops_nothing(arena: &Arena) {
+    for method in [
+        "load_turns",
+        "commit_turns",
+        "claim_tasks",
+        "finish_tasks",
+        "extend_leases",
+    ] {
+        let effects = Effects::new();
+        let store = Arc::new(FaultyStore::new(arena.store.clone(), 7, FaultRates::NONE));
+        let engine = arena.on(store.clone()).engine(&effects);
+        let engine = engine.start().await.expect("starts");
+        store.lay_trap(method);
+        let line = Step::Line {
+            name: "echo".to_owned(),
+            count: 2,
+        };
+        let script = Script::of([
+            line,
+            Step::tried("flaky", json!(2), 2),
+            Step::activity("gated", json!("end")),
+        ]);
+        let client = engine.client();
+        let run = client.start::<Scripted>(script).await.expect("starts");
+        effects.reached("gated began", 1).await;
+        while store.has_trap() {
+            // Leases are renewed while it runs.
+            let other = engine.run::<Scripted>(Script::default());
+            other.await.expect("completes");
+        }
+        effects.open_gate();
+        let result = run.result().await.expect("completes");
+        assert_eq!(result, json!([0, 1, 2, "end"]), "{method}");
+        engine.shutdown().await.expect("stops");
+    }
 }

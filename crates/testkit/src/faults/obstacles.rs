@@ -13,6 +13,8 @@ pub(super) struct Obstacles {
     let_go: Notify,
     /// Calls of this method that name this run cannot read what they find.
     spoilt: Mutex<Option<(&'static str, Uuid)>>,
+    /// The next call of this method panics.
+    trap: Mutex<Option<&'static str>>,
 }
 
 impl Obstacles {
@@ -31,6 +33,20 @@ impl Obstacles {
 
     pub(super) fn spoil(&self, method: &'static str, run_id: Uuid) {
         *self.spoilt.lock() = Some((method, run_id));
+    }
+
+    pub(super) fn lay_trap(&self, method: &'static str) {
+        *self.trap.lock() = Some(method);
+    }
+
+    pub(super) fn has_trap(&self) -> bool {
+        self.trap.lock().is_some()
+    }
+
+    /// Panics once where the test says so.
+    pub(super) fn tread(&self, method: &'static str) {
+        let caught = self.trap.lock().take_if(|trap| *trap == method);
+        assert!(caught.is_none(), "{method} panics on purpose");
     }
 
     /// Waits while calls of the method are held.

@@ -148,6 +148,17 @@ impl FaultyStore {
         self.obstacles.spoil(method, run_id);
     }
 
+    /// The next call of this method panics, as a bug in a store or in what calls it would.
+    pub fn lay_trap(&self, method: &'static str) {
+        self.obstacles.lay_trap(method);
+    }
+
+    /// Whether a trap still lies.
+    #[must_use]
+    pub fn has_trap(&self) -> bool {
+        self.obstacles.has_trap()
+    }
+
     /// What happened so far, by method.
     #[must_use]
     pub fn faults(&self) -> BTreeMap<&'static str, FaultCounts> {
@@ -226,6 +237,7 @@ macro_rules! unreliable {
                 async fn $method(&self, $($arg: $ty),*) -> StoreResult<$out> {
                     let method = stringify!($method);
                     self.obstacles.pass(method).await;
+                    self.obstacles.tread(method);
                     if self.obstacles.is_spoilt(method, || format!("{:?}", ($(&$arg,)*))) {
                         return Err(unreadable(method));
                     }

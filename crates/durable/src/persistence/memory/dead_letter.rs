@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use durable_core::{AttemptRecord, Failure, Timestamp, WorkflowEvent};
 use uuid::Uuid;
 
-use super::state::State;
+use super::state::{RunState, State};
 use crate::persistence::model::after;
 use crate::persistence::model::{
     DeadLetter, DeadLetterDecision, DeadLetterState, DecisionOutcome, DlqFilter, TaskRecord,
@@ -78,7 +78,7 @@ impl State {
         decision: DeadLetterDecision,
         now: Timestamp,
     ) -> DecisionOutcome {
-        if self.find(run_id).is_none_or(|run| run.has_ended()) {
+        if self.find(run_id).is_none_or(RunState::has_ended) {
             return DecisionOutcome::RunFinished;
         }
         let task = self.task(run_id, id);

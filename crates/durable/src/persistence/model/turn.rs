@@ -57,8 +57,8 @@ pub struct TurnCommit {
     pub outbox: Vec<NewOutboxEvent>,
     /// Log lines of the attempts that ended with this turn.
     pub step_logs: Vec<NewStepLog>,
-    /// Dead letters whose activities are tried again with this turn, mostly a reset: they are put down as requeued. One that somebody has
-    /// decided about is passed over.
+    /// Dead letters whose activities are tried again with this turn, which has to be a reset: they are put down as requeued. One that
+    /// somebody has decided about is passed over.
     pub requeued_letters: Vec<Uuid>,
     /// What becomes of the run.
     pub next: Next,

@@ -67,12 +67,7 @@ impl Generator {
         let may_queue = !ends || self.random.one_in(40);
         let mut content = self.empty_turn(run);
         self.fill(&mut content, may_queue);
-        let tried_again = if let Ending::Reset { .. } = ending {
-            60
-        } else {
-            3
-        };
-        if self.random.percent(tried_again) {
+        if matches!(ending, Ending::Reset { .. }) && self.random.percent(60) {
             content.requeued_letters = letters_of(session, run);
         }
         let some_to_finish = if self.has_lease(session, run) { 60 } else { 6 };

@@ -1,0 +1,40 @@
+//! `add`.
+
+use everruns_durable::prelude::{Activity, ActivityContext, ActivityResult, async_trait};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::invalid_input;
+use crate::expr::{kind, sum};
+
+/// `add` {a, b}: answers their sum, as `$add` does.
+#[derive(Debug, Clone, Copy)]
+pub struct Add;
+
+/// Input of [`Add`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summands {
+    a: Value,
+    b: Value,
+}
+
+#[async_trait]
+impl Activity for Add {
+    const TYPE: &'static str = "add";
+    type Input = Summands;
+    type Output = Value;
+
+    async fn execute(&self, _ctx: &ActivityContext, input: Summands) -> ActivityResult<Value> {
+        let Summands { a, b } = input;
+        if !(a.is_number() && b.is_number()) {
+            let message = format!(
+                "add needs two numbers, and has {} and {}",
+                kind(&a),
+                kind(&b)
+            );
+            return Err(invalid_input(message));
+        }
+        sum(&a, &b).ok_or_else(|| invalid_input(format!("the sum of {a} and {b} overflows")))
+    }
+}

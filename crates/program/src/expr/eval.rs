@@ -1,0 +1,227 @@
+//! What an expression comes to.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+
+use super::Expr;
+use super::number::{Arithmetic, NoNumber, compare, compute};
+use super::operator::Operator;
+use crate::vars::{VALUE_BYTES_MAX, Vars, size};
+
+/// Why an expression has no value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ExpressionError(pub(crate) String);
+
+type Evaluated = Result<Value, ExpressionError>;
+
+/// Computes an expression over the variables as they are. Answers also how many bytes were gone through, for those who count work.
+pub(crate) fn evaluate(expr: &Expr, vars: &Vars) -> Result<(Value, usize), ExpressionError> {
+    let evaluation = Evaluation {
+        vars,
+        copied: Cell::new(0),
+        compared: Cell::new(0),
+    };
+    let value = evaluation.value(expr)?;
+    Ok((value, evaluation.copied.get() + evaluation.compared.get()))
+}
+
+/// Computes one expression. What it copies is bounded: a short program can name a large variable very often.
+struct Evaluation<'a> {
+    vars: &'a Vars,
+    copied: Cell<usize>,
+    compared: Cell<usize>,
+}
+
+impl<'a> Evaluation<'a> {
+    fn value(&self, expr: &'a Expr) -> Evaluated {
+        match expr {
+            Expr::Array(items) => {
+                let items = items.iter().map(|item| self.value(item));
+                Ok(Value::Array(items.collect::<Result<_, _>>()?))
+            }
+            Expr::Object(fields) => {
+                let fields = fields.iter().map(|(name, field)| {
+                    self.copying(name.len())?;
+                    Ok((name.clone(), self.value(field)?))
+                });
+                Ok(Value::Object(fields.collect::<Result<Map<_, _>, _>>()?))
+            }
+            Expr::Constant(_) | Expr::Variable(_) => self.owned(self.look(expr)?),
+            Expr::Operation(operator, operands) => {
+                let operands = operands.iter().map(|operand| self.look(operand));
+                self.apply(*operator, &operands.collect::<Result<Vec<_>, _>>()?)
+            }
+        }
+    }
+
+    /// The value where it stands, if it stands somewhere.
+    fn look(&self, expr: &'a Expr) -> Result<Cow<'a, Value>, ExpressionError> {
+        match expr {
+            Expr::Constant(value) => Ok(Cow::Borrowed(value)),
+            Expr::Variable(path) => Ok(self
+                .vars
+                .look_up(path)
+                .map_or(Cow::Owned(Value::Null), Cow::Borrowed)),
+            computed => self.value(computed).map(Cow::Owned),
+        }
+    }
+
+    fn owned(&self, value: Cow<'_, Value>) -> Evaluated {
+        self.copying(size(&value))?;
+        Ok(value.into_owned())
+    }
+
+    fn copying(&self, bytes: usize) -> Result<(), ExpressionError> {
+        let copied = self.copied.get() + bytes;
+        self.copied.set(copied);
+        if copied > VALUE_BYTES_MAX {
+            return Err(error(format!(
+                "the value is too large: an expression may copy {VALUE_BYTES_MAX} bytes"
+            )));
+        }
+        Ok(())
+    }
+
+    fn apply(&self, operator: Operator, operands: &[Cow<'_, Value>]) -> Evaluated {
+        use Operator as O;
+        let name = operator.name();
+        let operands: Vec<&Value> = operands.iter().map(AsRef::as_ref).collect();
+        match (operator, operands.as_slice()) {
+            (O::Add, [a, b]) => arithmetic(name, Arithmetic::Add, a, b),
+            (O::Sub, [a, b]) => arithmetic(name, Arithmetic::Sub, a, b),
+            (O::Mul, [a, b]) => arithmetic(name, Arithmetic::Mul, a, b),
+            (O::Eq, [a, b]) => {
+                self.compared.set(self.compared.get() + size(a));
+                Ok(equal(a, b).into())
+            }
+            (O::Lt, [a, b]) => less(a, b),
+            (O::Not, [a]) => Ok((!truth(name, a)?).into()),
+            (O::And, all) => {
+                truths(name, all).map(|truths| truths.iter().all(|truth| *truth).into())
+            }
+            (O::Or, all) => truths(name, all).map(|truths| truths.contains(&true).into()),
+            (O::Concat, all) => {
+                self.copying(all.iter().map(|one| size(one)).sum())?;
+                concat(all)
+            }
+            (O::Len, [a]) => len(a),
+            (O::Get, [from, key]) => {
+                let found = get(from, key)?;
+                self.owned(found.map_or(Cow::Owned(Value::Null), Cow::Borrowed))
+            }
+            _ => Err(error(format!("{name} has {} operands", operands.len()))),
+        }
+    }
+}
+
+fn arithmetic(name: &str, how: Arithmetic, a: &Value, b: &Value) -> Evaluated {
+    compute(how, a, b).map_err(|why| match why {
+        NoNumber::Operand => wrong(name, "two numbers", &[a, b]),
+        NoNumber::Overflow => error(format!(
+            "{name} of {a} and {b} overflows: integers have 64 bits, floats are finite"
+        )),
+    })
+}
+
+/// Deeply; numbers by their value.
+fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => compare(a, b) == Some(Ordering::Equal),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(name, a)| b.get(name).is_some_and(|b| equal(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+fn less(a: &Value, b: &Value) -> Evaluated {
+    let order = match (a, b) {
+        (Value::Number(a), Value::Number(b)) => compare(a, b),
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        _ => None,
+    };
+    let order = order.ok_or_else(|| wrong("$lt", "two numbers or two strings", &[a, b]))?;
+    Ok((order == Ordering::Less).into())
+}
+
+fn truth(name: &str, value: &Value) -> Result<bool, ExpressionError> {
+    let truth = value.as_bool();
+    truth.ok_or_else(|| wrong(name, "true or false", &[value]))
+}
+
+/// Every operand has to be one, also where the first decides.
+fn truths(name: &str, values: &[&Value]) -> Result<Vec<bool>, ExpressionError> {
+    values.iter().map(|value| truth(name, value)).collect()
+}
+
+fn concat(all: &[&Value]) -> Evaluated {
+    let wrong = || wrong("$concat", "strings only or arrays only", all);
+    if matches!(all.first(), Some(Value::String(_))) {
+        let texts = all.iter().map(|one| one.as_str().ok_or_else(wrong));
+        return Ok(Value::String(texts.collect::<Result<_, _>>()?));
+    }
+    let mut joined = Vec::new();
+    for one in all {
+        joined.extend_from_slice(one.as_array().ok_or_else(wrong)?);
+    }
+    Ok(Value::Array(joined))
+}
+
+fn len(of: &Value) -> Evaluated {
+    match of {
+        Value::String(text) => Ok(text.chars().count().into()),
+        Value::Array(items) => Ok(items.len().into()),
+        Value::Object(fields) => Ok(fields.len().into()),
+        other => Err(wrong("$len", "a string, an array or an object", &[other])),
+    }
+}
+
+/// What is not there is null, as it is on the way into a variable.
+fn get<'a>(from: &'a Value, key: &Value) -> Result<Option<&'a Value>, ExpressionError> {
+    Ok(match (from, key) {
+        (Value::Null, Value::String(_) | Value::Number(_)) => None,
+        (Value::Object(fields), Value::String(key)) => fields.get(key),
+        (Value::Array(items), Value::Number(index)) if index.is_i64() || index.is_u64() => {
+            let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
+            index.and_then(|index| items.get(index))
+        }
+        (from, key) => {
+            let wanted = "an object and a string, or an array and an integer";
+            return Err(wrong("$get", wanted, &[from, key]));
+        }
+    })
+}
+
+fn error(message: String) -> ExpressionError {
+    ExpressionError(message)
+}
+
+fn wrong(name: &str, wanted: &str, found: &[&Value]) -> ExpressionError {
+    let found: Vec<&str> = found.iter().map(|value| kind(value)).collect();
+    error(format!(
+        "{name} needs {wanted}, and has {}",
+        found.join(" and ")
+    ))
+}
+
+/// What a value is, for people.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a float",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

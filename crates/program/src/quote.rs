@@ -1,0 +1,22 @@
+//! Data that is to stand in a program.
+
+use serde_json::{Value, json};
+
+/// Quotes data that would compute where a value is expected.
+pub(crate) fn quoted(value: Value) -> Value {
+    if computes(&value) {
+        json!({"$lit": value})
+    } else {
+        value
+    }
+}
+
+fn computes(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(computes),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, field)| name.starts_with('$') || computes(field)),
+        _ => false,
+    }
+}

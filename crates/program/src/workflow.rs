@@ -1,0 +1,86 @@
+//! The workflow `durable.program`.
+
+use everruns_durable::core::Failure;
+use everruns_durable::prelude::{Payload, WorkflowContext, WorkflowError, WorkflowResult};
+use everruns_durable::workflow::{Birth, Program, WorkflowDefinition, function_program};
+use serde_json::{Value, json};
+
+use crate::PROGRAM_TYPE;
+use crate::expr::ExpressionError;
+use crate::interpreter::{Interpreter, SetVar, Shared, raised};
+use crate::mistake::Mistake;
+use crate::steps;
+
+/// The workflow `durable.program`: runs the program that is its input.
+#[derive(Debug)]
+pub struct ProgramWorkflow;
+
+impl WorkflowDefinition for ProgramWorkflow {
+    const TYPE: &'static str = PROGRAM_TYPE;
+    type Input = Payload;
+    type Output = Value;
+
+    fn program(birth: Birth) -> Box<dyn Program> {
+        function_program::<Self, _, _>(birth, run)
+    }
+}
+
+async fn run(ctx: WorkflowContext, input: Payload) -> WorkflowResult<Value> {
+    let program = steps::Program::read(&input).map_err(|mistake| invalid(&mistake))?;
+    let shared = Shared::new(&ctx);
+    set_up_handlers(&ctx, &shared);
+    Interpreter::new(ctx, &program, shared).run().await
+}
+
+/// A run that was started without a look at its program.
+fn invalid(mistake: &Mistake) -> WorkflowError {
+    let details = json!({"path": mistake.path, "problem": mistake.problem});
+    Failure::new(raised::INVALID_PROGRAM, mistake.to_string())
+        .non_retryable()
+        .with_details(Payload::from_value(&details).unwrap_or_default())
+        .into()
+}
+
+fn set_up_handlers(ctx: &WorkflowContext, shared: &Shared) {
+    let vars = shared.vars.clone();
+    ctx.on_query("vars", move |_: Value| vars.with(|vars| vars.all().clone()));
+    let places = shared.places.clone();
+    ctx.on_query("where", move |_: Value| {
+        places.with(crate::interpreter::Whereabouts::show)
+    });
+    let (applied, checked) = (shared.clone(), shared.clone());
+    ctx.on_update(SetVar::UPDATE, move |update: SetVar| {
+        // At once, and not when the future is polled: updates apply as they arrive.
+        let answer = apply(&applied, &update);
+        async move { answer }
+    })
+    .validate(move |update: &SetVar| refuse(&checked, update));
+}
+
+/// Answers the variable's new value.
+fn apply(shared: &Shared, update: &SetVar) -> WorkflowResult<Value> {
+    let value = update.value.clone();
+    let set = shared.vars.update(|vars| vars.set(&update.name, value));
+    set.map_err(|error| not_set(&error))?;
+    shared.updates.update(|updates| updates.applied(update));
+    Ok(update.value.clone())
+}
+
+fn refuse(shared: &Shared, update: &SetVar) -> WorkflowResult<()> {
+    shared.vars.with(|vars| {
+        if !vars.contains(&update.name) {
+            let known: Vec<&String> = vars.all().keys().collect();
+            let message = format!(
+                "there is no variable {:?}; there are {known:?}",
+                update.name
+            );
+            return Err(WorkflowError::new("UnknownVariable", message));
+        }
+        let admitted = vars.admits(&update.name, &update.value);
+        admitted.map_err(|error| not_set(&error))
+    })
+}
+
+fn not_set(error: &ExpressionError) -> WorkflowError {
+    WorkflowError::new(raised::EXPRESSION_ERROR, error.to_string())
+}

@@ -1,0 +1,9 @@
+//! Programs, run by the shipped engine: one binary, so that it is linked once.
+
+mod crashes;
+mod expressions;
+mod guide;
+mod http;
+mod mistakes;
+mod programs;
+mod world;

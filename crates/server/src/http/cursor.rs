@@ -1,0 +1,117 @@
+//! Where a list goes on: opaque, and of that list only.
+
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::problem::{Code, Problem};
+
+/// Which list a cursor belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum List {
+    Runs = 1,
+    Events = 2,
+    Tasks = 3,
+    DeadLetters = 4,
+    Schedules = 5,
+    Logs = 6,
+}
+
+/// Bytes of the checksum: enough against accident and guessing; what a cursor can reach is the caller's to see anyway.
+const CHECK_BYTES: usize = 6;
+
+/// A cursor after this run.
+pub(super) fn after_run(id: Uuid) -> String {
+    seal(List::Runs, id.as_bytes())
+}
+
+/// The run that a cursor stands behind.
+pub(super) fn run(cursor: &str) -> Result<Uuid, Problem> {
+    let bytes = open(List::Runs, cursor)?;
+    Uuid::from_slice(&bytes).map_err(|_| foreign())
+}
+
+/// A cursor after so many rows, or after an event's number.
+pub(super) fn after_rows(list: List, rows: u64) -> String {
+    seal(list, &rows.to_be_bytes())
+}
+
+/// How many rows a cursor stands behind; without one, none.
+pub(super) fn rows(list: List, cursor: Option<&str>) -> Result<u64, Problem> {
+    let Some(cursor) = cursor else { return Ok(0) };
+    let bytes = open(list, cursor)?;
+    let bytes = bytes.try_into().map_err(|_| foreign())?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+fn seal(list: List, what: &[u8]) -> String {
+    let mut bytes = vec![list as u8];
+    bytes.extend_from_slice(what);
+    let check = check(&bytes);
+    bytes.extend_from_slice(&check);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn open(list: List, cursor: &str) -> Result<Vec<u8>, Problem> {
+    let bytes = unhex(cursor).ok_or_else(foreign)?;
+    let split = bytes.len().checked_sub(CHECK_BYTES).ok_or_else(foreign)?;
+    let (sealed, found) = bytes.split_at(split);
+    match sealed.split_first() {
+        Some((kind, what)) if *kind == list as u8 && found == check(sealed) => Ok(what.to_vec()),
+        _ => Err(foreign()),
+    }
+}
+
+fn check(bytes: &[u8]) -> [u8; CHECK_BYTES] {
+    let mut hash = Sha256::new();
+    hash.update(b"durable cursor");
+    hash.update(bytes);
+    let digest = hash.finalize();
+    std::array::from_fn(|at| digest[at])
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    let byte = |pair: &[u32]| u8::try_from(pair[0] * 16 + pair[1]).ok();
+    digits.chunks_exact(2).map(byte).collect()
+}
+
+fn foreign() -> Problem {
+    Problem::new(
+        Code::InvalidCursor,
+        "the cursor was not given out by this list",
+    )
+    .hint("send `next_cursor` of the page before, unchanged, or none to begin")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursor_reads_what_it_writes() {
+        let id = Uuid::from_u128(7);
+        assert_eq!(run(&after_run(id)).unwrap(), id);
+        assert_eq!(
+            rows(List::Tasks, Some(&after_rows(List::Tasks, 9))).unwrap(),
+            9
+        );
+        assert_eq!(rows(List::Tasks, None).unwrap(), 0);
+    }
+
+    #[test]
+    fn changed_and_foreign_cursors_are_refused() {
+        let cursor = after_rows(List::Tasks, 9);
+        assert!(rows(List::Logs, Some(&cursor)).is_err());
+        for at in 0..cursor.len() {
+            let mut changed: Vec<char> = cursor.chars().collect();
+            changed[at] = if changed[at] == '0' { '1' } else { '0' };
+            let changed: String = changed.into_iter().collect();
+            assert!(rows(List::Tasks, Some(&changed)).is_err(), "{changed}");
+        }
+        for bad in ["", "zz", "0", "ä"] {
+            assert!(rows(List::Tasks, Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

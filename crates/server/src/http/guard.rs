@@ -1,0 +1,85 @@
+//! The guard before every route: who calls, and may they?
+
+use std::ops::Deref;
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use everruns_durable::Client;
+use everruns_durable::persistence::model::RunRecord;
+use uuid::Uuid;
+
+use super::problem::{Code, Problem};
+use crate::App;
+use crate::auth::{Permission, Principal};
+
+/// Lets a request through if its token permits it, and leaves a note of who it is.
+pub(super) async fn admit(
+    app: App,
+    permission: Permission,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let header = request.headers().get(AUTHORIZATION);
+    // What is no text is no token; it is refused like any other that is not known.
+    let header = header.map(|value| value.to_str().unwrap_or_default().to_owned());
+    let principal = app
+        .access()
+        .authenticate(header.as_deref())
+        .and_then(|principal| principal.require(permission).map(|()| principal));
+    match principal {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(denied) => Problem::from(denied).into_response(),
+    }
+}
+
+/// Who calls. A handler without it still runs behind [`admit`].
+pub(super) struct Caller(Principal);
+
+impl Deref for Caller {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.0
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let principal = parts.extensions.get::<Principal>().cloned();
+        // Only a route outside the table could lack it, and there must be none that asks.
+        principal
+            .map(Self)
+            .ok_or_else(|| Problem::new(Code::Internal, "nobody stood guard before this route"))
+    }
+}
+
+impl Caller {
+    /// A run that is within the caller's scope.
+    pub(super) async fn run(&self, app: &App, id: Uuid) -> Result<RunRecord, Problem> {
+        let run = app.client().get(id).await?;
+        self.require_type(&run.workflow_type)?;
+        Ok(run)
+    }
+
+    /// The client for what the caller does to a run, if it is within their scope.
+    pub(super) async fn acting_on(&self, app: &App, id: Uuid) -> Result<Client, Problem> {
+        self.within_scope(app, id).await?;
+        Ok(app.acting(self))
+    }
+
+    /// Looks at the run only where the token is limited to some types.
+    pub(super) async fn within_scope(&self, app: &App, id: Uuid) -> Result<(), Problem> {
+        if !self.is_unscoped() {
+            self.run(app, id).await?;
+        }
+        Ok(())
+    }
+}

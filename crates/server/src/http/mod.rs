@@ -1,0 +1,123 @@
+//! The door for people and their programs: HTTP and JSON.
+//!
+//! Every route stands in one table, `table.rs`, together with the permission it takes, and every route answers below [`PREFIX`] and
+//! below [`ALIAS`]. What the server refuses is a problem (`problem.rs`); how the library's errors become problems is in `refusal.rs` alone.
+
+mod breakers;
+mod cursor;
+mod dlq;
+mod extract;
+mod guard;
+mod health;
+mod metrics;
+mod openapi;
+mod probes;
+mod problem;
+mod refusal;
+mod schedules;
+mod table;
+mod tasks;
+mod tokens;
+mod views;
+mod whole;
+mod workers;
+mod workflows;
+
+use std::any::Any;
+
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Method, Uri};
+use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::error;
+
+pub(crate) use metrics::samples::Samples;
+pub use problem::Problem;
+
+use crate::App;
+use crate::auth::Permission;
+use problem::Code;
+
+/// Where the API is.
+pub const PREFIX: &str = "/v1/durable";
+/// Where it is as well.
+pub const ALIAS: &str = "/api/durable";
+
+/// All of it, ready to be served. To be called within a tokio runtime, in which samples are taken from now on.
+pub fn router(app: App) -> Router {
+    let described = std::sync::Arc::new(openapi::describe());
+    metrics::samples::keep_sampling(&app);
+    let guarded = guarded(&app);
+    Router::new()
+        .nest(PREFIX, guarded.clone())
+        .nest(ALIAS, guarded)
+        .route(
+            "/openapi.json",
+            get(move || async move { Json(&*described).into_response() }),
+        )
+        .route("/livez", get(probes::livez))
+        .route("/healthz", get(probes::livez))
+        .route("/readyz", get(probes::readyz))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(DefaultBodyLimit::max(app.settings().body_bytes_max))
+        .layer(CatchPanicLayer::custom(caught))
+        .with_state(app)
+}
+
+/// Every method of every route with the permission it takes: what the server serves, for whoever wants to check it.
+#[must_use]
+pub fn listed() -> Vec<(String, String, Permission)> {
+    openapi::listed()
+}
+
+/// The table, each route behind its guard.
+fn guarded(app: &App) -> Router<App> {
+    table::routes()
+        .into_iter()
+        .fold(Router::new(), |router, route| {
+            let paths: Vec<String> = route.described.1.paths.keys().cloned().collect();
+            let (permission, handler) = route.handler();
+            let app = app.clone();
+            let handler = handler.route_layer(from_fn(move |request, next| {
+                guard::admit(app.clone(), permission, request, next)
+            }));
+            paths
+                .iter()
+                .fold(router, |router, path| router.route(path, handler.clone()))
+        })
+}
+
+async fn no_route(method: Method, uri: Uri) -> Problem {
+    Problem::new(
+        Code::NoRoute,
+        format!("{method} {} leads nowhere", uri.path()),
+    )
+    .hint("/openapi.json lists the routes")
+}
+
+async fn no_method(method: Method, uri: Uri) -> Problem {
+    Problem::new(
+        Code::MethodNotAllowed,
+        format!("{} has no {method}", uri.path()),
+    )
+    .hint("the Allow header lists the methods it has")
+}
+
+/// A panic is a bug of the server's: it is logged as one, and takes nothing else down.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the signature is the layer's"
+)]
+fn caught(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    error!(
+        panic = text.as_deref().unwrap_or("without a text"),
+        "a request panicked"
+    );
+    Problem::new(Code::Internal, "the server has a bug; its log says where").into_response()
+}

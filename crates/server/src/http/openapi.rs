@@ -1,0 +1,95 @@
+//! The description of the API, made of the routes themselves.
+
+use utoipa::OpenApi as _;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::PREFIX;
+use super::problem::ProblemView;
+use super::table::{Route, routes};
+use crate::App;
+use crate::auth::Permission;
+
+/// What all routes have in common.
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Durable",
+        description = "The control plane of Durable. Every route below `/v1/durable` answers the same below `/api/durable`. \
+            Refusals are `application/problem+json` with a stable `code`, a sentence and a hint."
+    ),
+    components(schemas(ProblemView))
+)]
+struct Common;
+
+/// The whole description.
+pub(super) fn describe() -> OpenApi {
+    let mut below: OpenApiRouter<App> = OpenApiRouter::default();
+    for Route {
+        permission,
+        described,
+    } in routes()
+    {
+        let (schemas, mut paths, handler) = described;
+        for item in paths.paths.values_mut() {
+            operations(item).for_each(|operation| complete(operation, permission));
+        }
+        below = below.routes((schemas, paths, handler));
+    }
+    let whole = OpenApiRouter::with_openapi(Common::openapi()).nest(PREFIX, below);
+    let (_, mut api) = whole.split_for_parts();
+    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let components = api.components.get_or_insert_default();
+    components
+        .security_schemes
+        .insert("token".to_owned(), bearer.into());
+    api
+}
+
+/// Every method of every path, with the permission it takes.
+pub(super) fn listed() -> Vec<(String, String, Permission)> {
+    let mut list = Vec::new();
+    for route in routes() {
+        let permission = route.permission;
+        for (path, mut item) in route.described.1.paths {
+            let methods = [
+                ("GET", item.get.take()),
+                ("POST", item.post.take()),
+                ("DELETE", item.delete.take()),
+            ];
+            let methods = methods
+                .into_iter()
+                .filter(|(_, operation)| operation.is_some());
+            list.extend(
+                methods
+                    .map(|(method, _)| (method.to_owned(), format!("{PREFIX}{path}"), permission)),
+            );
+        }
+    }
+    list
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.post, &mut item.delete]
+        .into_iter()
+        .filter_map(Option::as_mut)
+}
+
+/// What each operation needs and no handler should have to repeat.
+fn complete(operation: &mut Operation, permission: Permission) {
+    operation.security = Some(vec![SecurityRequirement::new(
+        "token",
+        [permission.as_str()],
+    )]);
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
+    let refusal = ResponseBuilder::new()
+        .description("A refusal")
+        .content("application/problem+json", content.build())
+        .build();
+    operation
+        .responses
+        .responses
+        .insert("default".to_owned(), refusal.into());
+}

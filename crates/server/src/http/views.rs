@@ -1,0 +1,179 @@
+//! Shapes that several resources share.
+
+use std::collections::BTreeMap;
+
+use everruns_durable::core::{AttributeValue, Failure, Payload, Timestamp};
+use everruns_durable::persistence::model::Attributes;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::problem::{Code, Problem};
+
+/// An error as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(super) struct FailureView {
+    /// The application's or the engine's name for it.
+    #[serde(rename = "type")]
+    error_type: String,
+    /// For people.
+    message: String,
+    /// Whether trying again may help.
+    retryable: bool,
+    /// Structured details.
+    #[serde(skip_serializing_if = "Payload::is_absent")]
+    #[schema(value_type = Value)]
+    details: Payload,
+    /// What caused it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    cause: Option<Box<FailureView>>,
+}
+
+impl From<&Failure> for FailureView {
+    fn from(failure: &Failure) -> Self {
+        let cause = failure.cause.as_deref().map(Self::from);
+        Self {
+            error_type: failure.error_type.clone(),
+            message: failure.message.clone(),
+            retryable: failure.retryable,
+            details: failure.details.clone(),
+            cause: cause.map(Box::new),
+        }
+    }
+}
+
+impl FailureView {
+    /// Of something that was asked to stop.
+    pub(super) fn cancelled(reason: String) -> Self {
+        Self::from(&Failure::new("Cancelled", reason).non_retryable())
+    }
+}
+
+/// The value of a search attribute: a string, a number or a boolean as it is; an instant as `{"type":"time","value":"…"}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum AttributeView {
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Double(f64),
+    /// Text.
+    Text(String),
+    /// An instant.
+    Time(TimeAttribute),
+}
+
+/// An instant, told apart from text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TimeAttribute {
+    /// That it is one.
+    r#type: TimeMark,
+    /// When.
+    value: Timestamp,
+}
+
+/// The word `time`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum TimeMark {
+    Time,
+}
+
+impl From<AttributeView> for AttributeValue {
+    fn from(view: AttributeView) -> Self {
+        match view {
+            AttributeView::Bool(value) => Self::Bool(value),
+            AttributeView::Int(value) => Self::Int(value),
+            AttributeView::Double(value) => Self::Double(value),
+            AttributeView::Text(value) => Self::Text(value),
+            AttributeView::Time(time) => Self::Time(time.value),
+        }
+    }
+}
+
+impl From<AttributeValue> for AttributeView {
+    fn from(value: AttributeValue) -> Self {
+        match value {
+            AttributeValue::Bool(value) => Self::Bool(value),
+            AttributeValue::Int(value) => Self::Int(value),
+            AttributeValue::Double(value) => Self::Double(value),
+            AttributeValue::Text(value) => Self::Text(value),
+            AttributeValue::Time(value) => {
+                let r#type = TimeMark::Time;
+                Self::Time(TimeAttribute { r#type, value })
+            }
+        }
+    }
+}
+
+/// Search attributes by name.
+pub(super) type AttributeViews = BTreeMap<String, AttributeView>;
+
+pub(super) fn attributes_from(views: AttributeViews) -> Attributes {
+    views
+        .into_iter()
+        .map(|(name, value)| (name, value.into()))
+        .collect()
+}
+
+pub(super) fn attributes_to(attributes: Attributes) -> AttributeViews {
+    attributes
+        .into_iter()
+        .map(|(name, value)| (name, value.into()))
+        .collect()
+}
+
+/// A time to wait, such as `10s`, `500ms`, `1m 30s` or `PT10S`; a bare number is seconds.
+pub(super) fn duration(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
+    let refuse = || {
+        let detail = format!("{name} is {text:?}, which is no length of time");
+        Problem::new(Code::InvalidParameter, detail).hint("write 10s, 500ms, 1m or PT10S")
+    };
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(std::time::Duration::from_secs(seconds.into()));
+    }
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| refuse())?;
+    std::time::Duration::try_from(parsed).map_err(|_| refuse())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        for (text, millis) in [
+            ("10s", 10_000),
+            ("500ms", 500),
+            ("PT10S", 10_000),
+            ("1m", 60_000),
+            ("3", 3_000),
+        ] {
+            assert_eq!(
+                duration("wait", text).unwrap(),
+                Duration::from_millis(millis),
+                "{text}"
+            );
+        }
+        for text in ["", "soon", "-1s", "99999999999999999999s"] {
+            assert!(duration("wait", text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn attributes_keep_their_types() {
+        let json = r#"{"a":1,"b":"1","c":1.5,"d":true,"e":{"type":"time","value":"2026-01-01T00:00:00Z"}}"#;
+        let views: AttributeViews = serde_json::from_str(json).unwrap();
+        let attributes = attributes_from(views);
+        assert_eq!(attributes["a"], AttributeValue::Int(1));
+        assert_eq!(attributes["b"], AttributeValue::Text("1".to_owned()));
+        assert!(matches!(attributes["e"], AttributeValue::Time(_)));
+        let again = serde_json::to_string(&attributes_to(attributes)).unwrap();
+        assert_eq!(again, json);
+    }
+}

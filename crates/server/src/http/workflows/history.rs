@@ -1,0 +1,220 @@
+//! What happened to a run.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use everruns_durable::core::{Payload, Timestamp};
+use everruns_durable::persistence::model::{HistoryEvent, LogLevel, Page, StepLogRecord};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::find::limit;
+use crate::App;
+use crate::http::cursor::{self, List};
+use crate::http::extract::{Params, RunId};
+use crate::http::guard::Caller;
+use crate::http::problem::Problem;
+
+/// Which page.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct PageParams {
+    /// Most rows: 50 unless given.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(in crate::http) limit: Option<usize>,
+    /// Where the page before ended.
+    pub(in crate::http) cursor: Option<String>,
+}
+
+/// An event of a run's history.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct EventView {
+    /// Its number; they only ever grow.
+    pub(super) sequence_num: i64,
+    /// What happened.
+    #[schema(example = "activity.completed")]
+    pub(super) event_type: &'static str,
+    /// The details, by the type of event.
+    #[schema(value_type = Object)]
+    event_data: Value,
+    /// When.
+    created_at: Timestamp,
+}
+
+impl From<HistoryEvent> for EventView {
+    fn from(event: HistoryEvent) -> Self {
+        // An event is `{"type", "data"}`; one without details has no data.
+        let json = serde_json::to_value(&event.event).unwrap_or_default();
+        let data = json.get("data").cloned().filter(Value::is_object);
+        Self {
+            sequence_num: event.sequence_num,
+            event_type: event.event.event_type(),
+            event_data: data.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+            created_at: event.created_at,
+        }
+    }
+}
+
+/// A page of events, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct EventList {
+    events: Vec<EventView>,
+    /// Where the next page begins; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// A run's events, oldest first.
+#[utoipa::path(get, path = "/workflows/{id}/events", tag = "workflows",
+    params(("id" = Uuid, Path, description = "The run"), PageParams),
+    responses((status = 200, description = "A page", body = EventList)))]
+pub(in crate::http) async fn list_events(
+    State(app): State<App>,
+    caller: Caller,
+    RunId(id): RunId,
+    Params(params): Params<PageParams>,
+) -> Result<Json<EventList>, Problem> {
+    let limit = limit(params.limit)?;
+    let after = cursor::rows(List::Events, params.cursor.as_deref())?;
+    caller.within_scope(&app, id).await?;
+    let mut events = events_after(&app, id, i64::try_from(after).unwrap_or(i64::MAX)).await?;
+    let more = events.len() > limit;
+    events.truncate(limit);
+    let last = events.last().filter(|_| more);
+    let last = last.and_then(|event| u64::try_from(event.sequence_num).ok());
+    Ok(Json(EventList {
+        next_cursor: last.map(|last| cursor::after_rows(List::Events, last)),
+        events: events.into_iter().map(EventView::from).collect(),
+    }))
+}
+
+pub(super) async fn events_after(
+    app: &App,
+    id: Uuid,
+    after: i64,
+) -> Result<Vec<HistoryEvent>, Problem> {
+    match app.store().load_history(id, after).await? {
+        Some(history) => Ok(history.events),
+        // Asked for once more, so that it is refused as everywhere.
+        None => Err(app.client().get(id).await.err().map_or_else(
+            || {
+                Problem::new(
+                    crate::http::problem::Code::NotFound,
+                    format!("there is no run {id}"),
+                )
+            },
+            Problem::from,
+        )),
+    }
+}
+
+/// A run's history as a file: what `durable replay` and the tests of a new build read.
+#[utoipa::path(get, path = "/workflows/{id}/history", tag = "workflows",
+    params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "The file", body = Object)))]
+pub(in crate::http) async fn export_history(
+    State(app): State<App>,
+    caller: Caller,
+    RunId(id): RunId,
+) -> Result<Response, Problem> {
+    caller.within_scope(&app, id).await?;
+    let history = app.client().history(id).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], history.to_json()).into_response())
+}
+
+/// A line that an activity logged.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct LogView {
+    /// Its id.
+    id: Uuid,
+    /// Which activity.
+    activity_id: String,
+    /// Which attempt.
+    attempt: u32,
+    /// How grave.
+    #[schema(value_type = String, example = "info")]
+    level: LogLevel,
+    /// For people.
+    message: String,
+    /// For programs.
+    #[serde(skip_serializing_if = "Payload::is_absent")]
+    #[schema(value_type = Value)]
+    meta: Payload,
+    /// When.
+    created_at: Timestamp,
+}
+
+impl From<StepLogRecord> for LogView {
+    fn from(line: StepLogRecord) -> Self {
+        Self {
+            id: line.id,
+            activity_id: line.activity_id,
+            attempt: line.attempt,
+            level: line.level,
+            message: line.message,
+            meta: line.meta,
+            created_at: line.created_at,
+        }
+    }
+}
+
+/// A page of log lines, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(in crate::http) struct LogList {
+    logs: Vec<LogView>,
+    /// Where the next page begins; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// What a run's activities logged, oldest first.
+#[utoipa::path(get, path = "/workflows/{id}/logs", tag = "workflows",
+    params(("id" = Uuid, Path, description = "The run"), PageParams),
+    responses((status = 200, description = "A page", body = LogList)))]
+pub(in crate::http) async fn list_logs(
+    State(app): State<App>,
+    caller: Caller,
+    RunId(id): RunId,
+    Params(params): Params<PageParams>,
+) -> Result<Json<LogList>, Problem> {
+    let page = params.page(List::Logs)?;
+    caller.run(&app, id).await?;
+    let lines = app.store().list_step_logs(id, page).await?;
+    let (logs, next_cursor) = turn(List::Logs, page, lines);
+    Ok(Json(LogList { logs, next_cursor }))
+}
+
+impl PageParams {
+    /// One row more than wanted, which tells whether there is another page.
+    pub(in crate::http) fn page(&self, list: List) -> Result<Page, Problem> {
+        page(list, self.limit, self.cursor.as_deref())
+    }
+}
+
+pub(in crate::http) fn page(
+    list: List,
+    wanted: Option<usize>,
+    cursor: Option<&str>,
+) -> Result<Page, Problem> {
+    let offset = cursor::rows(list, cursor)?;
+    Ok(Page {
+        limit: limit(wanted)?,
+        offset: usize::try_from(offset).unwrap_or(usize::MAX),
+    })
+}
+
+/// The rows as they are shown, and a cursor if there may be more: a full page is taken for a sign of it.
+pub(in crate::http) fn turn<R, V: From<R>>(
+    list: List,
+    page: Page,
+    rows: Vec<R>,
+) -> (Vec<V>, Option<String>) {
+    let read = page.offset.saturating_add(rows.len());
+    let full = rows.len() == page.rows();
+    let next = full.then(|| cursor::after_rows(list, read as u64));
+    (rows.into_iter().map(V::from).collect(), next)
+}

@@ -1,0 +1,145 @@
+//! A run's events as they happen.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use everruns_durable::persistence::model::HistoryEvent;
+use futures_util::Stream;
+use futures_util::stream;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::history::{EventView, events_after};
+use crate::App;
+use crate::http::extract::{Params, RunId};
+use crate::http::guard::Caller;
+use crate::http::problem::{Code, Problem};
+
+/// How long a stream waits before it looks again: this after something happened, then longer up to the second.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// Where to begin.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct StreamParams {
+    /// Only events after this number; the header `Last-Event-ID` does the same.
+    #[param(minimum = 0)]
+    after: Option<i64>,
+}
+
+/// A run's events as server-sent events, those of the past first. Each has its number as its id, so that a reader that comes back with
+/// `Last-Event-ID` misses none. When the run has ended, `event: end` closes the stream; `event: goaway` says that this server stops.
+#[utoipa::path(get, path = "/workflows/{id}/events/stream", tag = "workflows",
+    params(("id" = Uuid, Path, description = "The run"), StreamParams, ("Last-Event-ID" = Option<i64>, Header, description = "The last event that was read")),
+    responses((status = 200, description = "The stream", body = String, content_type = "text/event-stream")))]
+pub(in crate::http) async fn stream_events(
+    State(app): State<App>,
+    caller: Caller,
+    RunId(id): RunId,
+    Params(params): Params<StreamParams>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let after = match last_event_id(&headers)? {
+        Some(last) => last,
+        None => params.after.unwrap_or_default(),
+    };
+    caller.run(&app, id).await?;
+    let follow = Follow {
+        app,
+        id,
+        after,
+        pause: LOOK_AGAIN,
+        over: false,
+    };
+    // What follows one look is one batch; the stream ends after the batch that says so.
+    let batches = stream::unfold(follow, |mut follow| async move {
+        let batch = follow.next().await?;
+        Some((stream::iter(batch.into_iter().map(Ok)), follow))
+    });
+    use futures_util::StreamExt as _;
+    Ok(Sse::new(batches.flatten()).keep_alive(KeepAlive::default()))
+}
+
+pub(in crate::http) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, Problem> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let number = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let number = number.filter(|number| *number >= 0);
+    number.map(Some).ok_or_else(|| {
+        Problem::new(
+            Code::InvalidParameter,
+            "the header Last-Event-ID is no event's number",
+        )
+        .hint("send the id of the last event that was read, or leave it out")
+    })
+}
+
+/// Follows a run.
+struct Follow {
+    app: App,
+    id: Uuid,
+    after: i64,
+    pause: Duration,
+    over: bool,
+}
+
+impl Follow {
+    /// The next events, once there are some; none after the end.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        if self.over {
+            return None;
+        }
+        loop {
+            // The status is read before the events: a run that was over then has no event that is not among them.
+            let ended = match self.app.client().get(self.id).await {
+                Ok(run) => run.status.is_terminal(),
+                Err(error) if error.is_retryable() => false,
+                Err(_) => return self.close(Vec::new(), "end"),
+            };
+            let events = events_after(&self.app, self.id, self.after)
+                .await
+                .unwrap_or_default();
+            if let Some(last) = events.last() {
+                self.after = last.sequence_num;
+            }
+            let batch: Vec<Event> = events.into_iter().filter_map(shown).collect();
+            if ended {
+                return self.close(batch, "end");
+            }
+            if !batch.is_empty() {
+                self.pause = LOOK_AGAIN;
+                return Some(batch);
+            }
+            let draining = self.app.draining().clone();
+            tokio::select! {
+                biased;
+                () = draining.cancelled() => return self.close(Vec::new(), "goaway"),
+                () = tokio::time::sleep(self.pause) => {}
+            }
+            self.pause = (self.pause * 2).min(LOOK_AT_LEAST_EVERY);
+        }
+    }
+
+    fn close(&mut self, mut batch: Vec<Event>, why: &'static str) -> Option<Vec<Event>> {
+        self.over = true;
+        batch.push(Event::default().event(why).data("{}"));
+        Some(batch)
+    }
+}
+
+fn shown(event: HistoryEvent) -> Option<Event> {
+    let view = EventView::from(event);
+    let (id, name) = (view.sequence_num.to_string(), view.event_type);
+    Event::default().id(id).event(name).json_data(view).ok()
+}

@@ -1,0 +1,100 @@
+//! Lists.
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn pages_hold_every_run_once_newest_first() {
+    for world in [World::open().await, World::sqlite().await] {
+        let mut started = Vec::new();
+        for n in 0..5 {
+            started.push(world.start("increment", json!(n)).await);
+        }
+        started.reverse();
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = world
+                .get(&format!("/workflows?limit=2{cursor}"))
+                .await
+                .expect(StatusCode::OK);
+            for run in page["workflows"].as_array().unwrap() {
+                seen.push(run["id"].as_str().unwrap().to_owned());
+            }
+            let Some(next) = page["next_cursor"].as_str() else {
+                break;
+            };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(seen, started);
+    }
+}
+
+#[tokio::test]
+async fn filters_select_and_count_alike() {
+    let world = World::open().await;
+    let body =
+        json!({"workflow_type": "holding", "workflow_id": "A", "search_attributes": {"n": 1}});
+    world
+        .post("/workflows", &body)
+        .await
+        .expect(StatusCode::CREATED);
+    let body = json!({"workflow_type": "holding", "search_attributes": {"n": "1"}});
+    world
+        .post("/workflows", &body)
+        .await
+        .expect(StatusCode::CREATED);
+    let id = world.start("increment", json!(1)).await;
+    world.ended(&id).await;
+    for (filter, found) in [
+        ("", 3),
+        ("workflow_type=holding", 2),
+        ("status=completed", 1),
+        ("status=completed,running,pending", 3),
+        ("workflow_id=A", 1),
+        ("attributes=%7B%22n%22:1%7D", 1),
+        ("attributes=%7B%22n%22:%221%22%7D", 1),
+        ("created_from=2000-01-01T00:00:00Z", 3),
+        ("created_until=2000-01-01T00:00:00Z", 0),
+        ("blocked=true", 0),
+    ] {
+        let list = world
+            .get(&format!("/workflows?{filter}"))
+            .await
+            .expect(StatusCode::OK);
+        assert_eq!(
+            list["workflows"].as_array().unwrap().len(),
+            found,
+            "{filter}"
+        );
+        let count = world
+            .get(&format!("/workflows/count?{filter}"))
+            .await
+            .expect(StatusCode::OK);
+        assert_eq!(count["count"], found, "{filter}");
+    }
+}
+
+#[tokio::test]
+async fn cursor_of_another_list_or_changed_is_refused() {
+    let world = World::open().await;
+    for n in 0..3 {
+        world.start("increment", json!(n)).await;
+    }
+    let page = world.get("/workflows?limit=1").await.expect(StatusCode::OK);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    world
+        .get(&format!("tasks?cursor={cursor}"))
+        .await
+        .refused(StatusCode::BAD_REQUEST, "invalid_cursor");
+    let changed = format!("/workflows?cursor={}0", &cursor[..cursor.len() - 1]);
+    world
+        .get(&changed)
+        .await
+        .refused(StatusCode::BAD_REQUEST, "invalid_cursor");
+    world
+        .get("/workflows?cursor=")
+        .await
+        .refused(StatusCode::BAD_REQUEST, "invalid_cursor");
+}

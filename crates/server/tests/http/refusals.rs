@@ -1,0 +1,211 @@
+//! Bad requests: a clear problem each, and never a 5xx.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::world::{Answer, World};
+
+async fn post_text(world: &World, text: impl Into<reqwest::Body>, kind: Option<&str>) -> Answer {
+    let request = world.request(Method::POST, "/workflows").body(text);
+    let request = match kind {
+        Some(kind) => request.header("Content-Type", kind),
+        None => request,
+    };
+    world.send(request).await
+}
+
+#[tokio::test]
+async fn bad_bodies_are_named() {
+    let world = World::open().await;
+    let json = Some("application/json");
+    let bad = StatusCode::BAD_REQUEST;
+    for (text, code, named) in [
+        ("{", "invalid_json", "EOF"),
+        (
+            "{\"workflow_type\": \"a\",}",
+            "invalid_json",
+            "key must be a string",
+        ),
+        ("\"text\"", "invalid_body", "expected struct"),
+        ("{}", "invalid_body", "workflow_type"),
+        (r#"{"workflow_type": 1}"#, "invalid_body", "string"),
+        (
+            r#"{"workflow_type": "a", "inputs": 1}"#,
+            "invalid_body",
+            "inputs",
+        ),
+        (
+            r#"{"workflow_type": "a", "reuse_policy": "MAYBE"}"#,
+            "invalid_body",
+            "MAYBE",
+        ),
+        (
+            r#"{"workflow_type": "a", "search_attributes": {"x": []}}"#,
+            "invalid_body",
+            "AttributeView",
+        ),
+        (
+            r#"{"workflow_type": "a", "run_timeout_ms": -1}"#,
+            "invalid_body",
+            "-1",
+        ),
+        (
+            r#"{"workflow_type": ""}"#,
+            "invalid_request",
+            "workflow type",
+        ),
+        ("", "invalid_body", "empty"),
+    ] {
+        let problem = post_text(&world, text, json).await.refused(bad, code);
+        assert!(
+            problem["detail"].as_str().unwrap().contains(named),
+            "{text}: {problem}"
+        );
+    }
+    let deep = format!(
+        "{{\"workflow_type\":\"a\",\"input\":{}{}}}",
+        "[".repeat(200),
+        "]".repeat(200)
+    );
+    post_text(&world, deep, json)
+        .await
+        .refused(bad, "invalid_json");
+    let no_text = b"{\"workflow_type\":\"\xff\"}".to_vec();
+    post_text(&world, no_text, json)
+        .await
+        .refused(bad, "invalid_json");
+    let huge = format!(
+        "{{\"workflow_type\":\"a\",\"input\":\"{}\"}}",
+        "x".repeat(70 << 10)
+    );
+    post_text(&world, huge, json)
+        .await
+        .refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large");
+    let kind = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    for other in [
+        None,
+        Some("text/plain"),
+        Some("application/x-www-form-urlencoded"),
+    ] {
+        post_text(&world, "{}", other)
+            .await
+            .refused(kind, "unsupported_media_type");
+    }
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named() {
+    let world = World::open().await;
+    for path in [
+        "/workflows?limit=0",
+        "/workflows?limit=1001",
+        "/workflows?limit=x",
+        "/workflows?status=melted",
+        "/workflows?stauts=failed",
+        "/workflows?status=failed&status=failed",
+        "/workflows?attributes=1",
+        "/workflows?created_from=yesterday",
+        "/workflows?workflow_type=%ff",
+        "/workflows/not-an-id",
+        "/workflows/%ff",
+        "tasks?status=asleep",
+        "dlq?state=none",
+    ] {
+        world
+            .get(path)
+            .await
+            .refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+    }
+    let id = world.start("increment", json!(1)).await;
+    for wait in ["soon", "-1s", ""] {
+        let path = format!("/workflows/{id}/result?wait={wait}");
+        world
+            .get(&path)
+            .await
+            .refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+    }
+    let key = world
+        .request(Method::POST, "/workflows")
+        .header("Idempotency-Key", "ä")
+        .json(&json!({"workflow_type": "a"}));
+    world
+        .send(key)
+        .await
+        .refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+}
+
+#[tokio::test]
+async fn wrong_ways_and_methods_are_told() {
+    let world = World::open().await;
+    world
+        .get("/nowhere")
+        .await
+        .refused(StatusCode::NOT_FOUND, "no_route");
+    world
+        .get("/v1/durable/nowhere")
+        .await
+        .refused(StatusCode::NOT_FOUND, "no_route");
+    let answer = world.send(world.request(Method::PUT, "/workflows")).await;
+    answer.refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
+    let allow = answer.headers["allow"].to_str().unwrap();
+    assert!(allow.contains("GET") && allow.contains("POST"), "{allow}");
+}
+
+#[tokio::test]
+async fn runs_that_are_not_there_are_not_found() {
+    let world = World::open().await;
+    let id = "00000000-0000-7000-8000-000000000001";
+    for path in [
+        "",
+        "/events",
+        "/events/stream",
+        "/history",
+        "/logs",
+        "/result",
+        "/updates/u",
+    ] {
+        world
+            .get(&format!("/workflows/{id}{path}"))
+            .await
+            .refused(StatusCode::NOT_FOUND, "not_found");
+    }
+    for (path, body) in [
+        ("signal", json!({"signal_type": "x"})),
+        ("query", json!({"name": "x"})),
+        ("update", json!({"name": "x"})),
+        ("cancel", json!({})),
+        ("shutdown", Value::Null),
+        ("terminate", json!({})),
+        ("retry", Value::Null),
+        ("reset", json!({"to_sequence": 1})),
+        ("approve", json!({})),
+    ] {
+        let request = world.request(Method::POST, &format!("/workflows/{id}/{path}"));
+        let request = if body.is_null() {
+            request
+        } else {
+            request.json(&body)
+        };
+        world
+            .send(request)
+            .await
+            .refused(StatusCode::NOT_FOUND, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn draining_server_is_alive_and_not_ready() {
+    let world = World::open().await;
+    assert_eq!(
+        world.get("/readyz").await.expect(StatusCode::OK)["status"],
+        "ok"
+    );
+    world.app.draining().cancel();
+    let answer = world
+        .get("/readyz")
+        .await
+        .expect(StatusCode::SERVICE_UNAVAILABLE);
+    assert!(answer["reasons"][0].as_str().unwrap().contains("draining"));
+    world.get("/livez").await.expect(StatusCode::OK);
+    world.get("/healthz").await.expect(StatusCode::OK);
+}

@@ -1,0 +1,176 @@
+//! Who may do what.
+
+use durable_server::auth::{Access, Names, Role, TokenRecord};
+use durable_server::http;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+fn access() -> Access {
+    let mut tokens: Vec<TokenRecord> = Role::ALL
+        .into_iter()
+        .map(|role| TokenRecord::new(role.as_str(), role, role.as_str()))
+        .collect();
+    let mut scoped = TokenRecord::new("scoped", Role::Operator, "scoped");
+    scoped.workflow_types = Some(Names::new(["hold*"]));
+    scoped.queues = Some(Names::new(["add_one"]));
+    tokens.push(scoped);
+    let mut expired = TokenRecord::new("expired", Role::Admin, "expired");
+    expired.expires_at = Some("2020-01-01T00:00:00Z".parse().unwrap());
+    tokens.push(expired);
+    Access::guarded(tokens, None).unwrap()
+}
+
+/// A path with something in its holes. The run is nobody's: only the guard's answer counts here.
+fn filled(path: &str) -> String {
+    let id = "00000000-0000-7000-8000-000000000001";
+    path.replace("{id}", id)
+        .replace("{update_id}", "u")
+        .replace("{key}", "k")
+}
+
+#[tokio::test]
+async fn every_route_asks_every_role() {
+    let mut world = World::guarded(access()).await;
+    let listed = http::listed();
+    assert!(listed.len() > 40, "{}", listed.len());
+    for (method, path, permission) in listed {
+        let method: Method = method.parse().unwrap();
+        for prefix in [http::PREFIX, http::ALIAS] {
+            let path = filled(&path).replace(http::PREFIX, prefix);
+            for token in [None, Some("wrong"), Some("expired")] {
+                world.carry(token);
+                let answer = world.send(world.request(method.clone(), &path)).await;
+                answer.refused(StatusCode::UNAUTHORIZED, "unauthenticated");
+                assert!(answer.headers.contains_key("www-authenticate"));
+            }
+            for role in Role::ALL {
+                world.carry(Some(role.as_str()));
+                // What comes after the guard is of no interest; streams are not waited for.
+                let response = world.request(method.clone(), &path).send().await.unwrap();
+                let denied = response.status() == StatusCode::FORBIDDEN;
+                assert_eq!(
+                    denied,
+                    !role.permits(permission),
+                    "{role} {method} {path}: {}",
+                    response.status()
+                );
+                assert_ne!(response.status(), StatusCode::UNAUTHORIZED);
+                assert!(
+                    !response.status().is_server_error(),
+                    "{role} {method} {path}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn described_and_served_routes_are_the_same() {
+    let world = World::open().await;
+    let api = world.get("/openapi.json").await.expect(StatusCode::OK);
+    assert_eq!(api["openapi"], "3.1.0");
+    let mut described: Vec<(String, String)> = Vec::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if path.starts_with(http::PREFIX) {
+                described.push((method.to_uppercase(), path.clone()));
+                assert!(
+                    operation["responses"]["default"].is_object(),
+                    "{method} {path}"
+                );
+                assert!(operation["security"].is_array(), "{method} {path}");
+            }
+        }
+    }
+    let mut served: Vec<(String, String)> = http::listed()
+        .into_iter()
+        .map(|(method, path, _)| (method, path))
+        .collect();
+    described.sort();
+    served.sort();
+    assert_eq!(described, served);
+}
+
+#[tokio::test]
+async fn probes_and_the_description_take_no_token() {
+    let world = World::guarded(access()).await;
+    for path in ["/livez", "/healthz", "/readyz", "/openapi.json"] {
+        world.get(path).await.expect(StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn scoped_token_sees_and_touches_its_own_types_only() {
+    let mut world = World::guarded(access()).await;
+    world.carry(Some("admin"));
+    let own = world.start("holding", Value::Null).await;
+    let other = world.start("failing", Value::Null).await;
+    world.carry(Some("scoped"));
+    let forbidden = StatusCode::FORBIDDEN;
+    world
+        .get(&format!("/workflows/{own}"))
+        .await
+        .expect(StatusCode::OK);
+    for path in [
+        "",
+        "/events",
+        "/events/stream",
+        "/history",
+        "/logs",
+        "/result",
+    ] {
+        world
+            .get(&format!("/workflows/{other}{path}"))
+            .await
+            .refused(forbidden, "forbidden");
+    }
+    for path in ["cancel", "shutdown", "terminate", "retry", "approve"] {
+        let post = world.request(Method::POST, &format!("/workflows/{other}/{path}"));
+        world.send(post).await.refused(forbidden, "forbidden");
+    }
+    let list = world.get("/workflows").await.expect(StatusCode::OK);
+    let ids: Vec<&Value> = list["workflows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| &run["id"])
+        .collect();
+    assert_eq!(ids, [own.as_str()]);
+    world
+        .get("/workflows/count")
+        .await
+        .refused(forbidden, "forbidden");
+    world
+        .get("/workflows/count?workflow_type=holding")
+        .await
+        .expect(StatusCode::OK);
+    let start = json!({"workflow_type": "increment", "input": 1});
+    world
+        .post("/workflows", &start)
+        .await
+        .refused(forbidden, "forbidden");
+    let batch = json!({"action": "cancel", "filter": {"status": ["running"]}});
+    world
+        .post("/workflows/batch", &batch)
+        .await
+        .refused(forbidden, "forbidden");
+    let schedule = json!({"id": "s", "cron": "* * * * *", "workflow_type": "increment"});
+    world
+        .post("schedules", &schedule)
+        .await
+        .refused(forbidden, "forbidden");
+    let purge = world.request(Method::POST, "dlq/purge");
+    world.send(purge).await.refused(forbidden, "forbidden");
+}
+
+#[tokio::test]
+async fn tokens_are_listed_without_their_hashes() {
+    let mut world = World::guarded(access()).await;
+    world.carry(Some("admin"));
+    let answer = world.get("tokens").await;
+    let list = answer.expect(StatusCode::OK);
+    assert_eq!(list["tokens"].as_array().unwrap().len(), 6);
+    assert!(!answer.text.contains("sha256"), "{}", answer.text);
+}

@@ -1,0 +1,84 @@
+//! What is sent as it happens.
+
+use futures_util::StreamExt as _;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// Reads server-sent events until the stream ends or `enough` says so.
+async fn read(response: reqwest::Response, enough: impl Fn(&str) -> bool) -> String {
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut text = String::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        if enough(&text) {
+            break;
+        }
+    }
+    text
+}
+
+fn ids(text: &str) -> Vec<i64> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("id: "))
+        .map(|id| id.parse().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn run_is_followed_to_its_end_and_resumed_without_a_gap() {
+    let world = World::open().await;
+    let id = world.start("holding", Value::Null).await;
+    let path = format!("/workflows/{id}/events/stream");
+    let response = world.request(Method::GET, &path).send().await.unwrap();
+    let first = read(response, |text| text.contains("workflow.started")).await;
+    let seen = *ids(&first).last().unwrap();
+    let signal = json!({"signal_type": "go", "payload": 1});
+    world
+        .post(&format!("/workflows/{id}/signal"), &signal)
+        .await
+        .expect(StatusCode::ACCEPTED);
+    let resumed = world
+        .request(Method::GET, &path)
+        .header("Last-Event-ID", seen.to_string());
+    let rest = read(resumed.send().await.unwrap(), |_| false).await;
+    assert!(rest.contains("event: workflow.completed"), "{rest}");
+    assert!(
+        rest.contains("event: end"),
+        "the stream says that it is over: {rest}"
+    );
+    let whole = world.request(Method::GET, &path).send().await.unwrap();
+    let whole = ids(&read(whole, |_| false).await);
+    let together: Vec<i64> = ids(&first).into_iter().chain(ids(&rest)).collect();
+    assert_eq!(together, whole, "every event once");
+}
+
+#[tokio::test]
+async fn draining_server_sends_its_readers_away() {
+    let world = World::open().await;
+    let id = world.start("holding", Value::Null).await;
+    let path = format!("/workflows/{id}/events/stream");
+    let response = world.request(Method::GET, &path).send().await.unwrap();
+    world.app.draining().cancel();
+    let text = read(response, |_| false).await;
+    assert!(text.contains("event: goaway"), "{text}");
+}
+
+#[tokio::test]
+async fn bad_last_event_id_is_refused() {
+    let world = World::open().await;
+    let id = world.start("holding", Value::Null).await;
+    let path = format!("/workflows/{id}/events/stream");
+    for bad in ["x", "-1", ""] {
+        let request = world
+            .request(Method::GET, &path)
+            .header("Last-Event-ID", bad);
+        world
+            .send(request)
+            .await
+            .refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+    }
+}
