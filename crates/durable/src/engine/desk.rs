@@ -314,6 +314,25 @@ mod tests {
         assert_eq!(desk.len(), 1);
     }
 
+    #[test]
+    fn overheard_ring_for_a_run_that_waits_for_its_turn_is_for_this_desk() {
+        let desk = Desk::default();
+        desk.ring([run(1)]);
+        assert_eq!(desk.overheard([run(1)]), Overheard::AllAtHome);
+    }
+
+    #[test]
+    fn rings_are_remembered_only_while_a_claim_is_under_way() {
+        let desk = Desk::default();
+        let claim = desk.claim();
+        assert_eq!(desk.overheard([run(1)]), Overheard::SomeStrange);
+        let meanwhile = desk.state.lock().rung_meanwhile.clone();
+        assert_eq!(meanwhile, Some(HashSet::from([run(1)])));
+        drop(claim);
+        desk.overheard([run(2)]);
+        assert_eq!(desk.state.lock().rung_meanwhile, None);
+    }
+
     #[tokio::test]
     async fn overheard_ring_for_a_strange_run_is_passed_over() {
         let desk = Desk::default();

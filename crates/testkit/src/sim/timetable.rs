@@ -88,11 +88,9 @@ impl Keeper {
 
     /// The first tick of a new schedule.
     async fn create(&mut self, overlap: OverlapPolicy) -> Timestamp {
-        let mut deeds = Vec::new();
-        deeds.push(Deed::Sleep { millis: 400 });
         let plan = Plan {
             number: u32::MAX,
-            deeds,
+            deeds: vec![Deed::Sleep { millis: 400 }],
             cleanup: Vec::new(),
         };
         let schedule = Schedule::cron(ID, "* * * * *")

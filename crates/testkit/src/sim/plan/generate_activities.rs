@@ -120,7 +120,7 @@ impl Generator<'_> {
             .map(|n| {
                 let deed = self.activity(LIMITED, json!(n), 3);
                 vec![with(deed, |options| {
-                    options.rate_limit = Some(limit.clone())
+                    options.rate_limit = Some(limit.clone());
                 })]
             })
             .collect();
