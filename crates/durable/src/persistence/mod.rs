@@ -12,6 +12,7 @@
 
 mod bell;
 pub mod check;
+pub mod checkup;
 mod error;
 pub mod limits;
 pub mod memory;

@@ -188,7 +188,6 @@ impl Claims {
                 }
                 (Verdict::Park(wait), slot) => {
                     held.extend(slot);
-                    self.hub.due.due_in(self.pool.runtime.instant(), wait);
                     parked.push(TaskRelease::parked(task.lease, wait));
                 }
             }
@@ -196,9 +195,14 @@ impl Claims {
         if parked.is_empty() {
             return;
         }
+        let soonest = parked.iter().filter_map(|release| release.park).min();
         if let Err(error) = self.port.release_tasks(parked, None).await {
             // Their leases run out and the reaper takes them back.
             warn!(%error, "tasks could not be given back");
+        }
+        if let Some(wait) = soonest {
+            // Told only now: whoever looked before would not have seen them.
+            self.hub.due.due_in(self.pool.runtime.instant(), wait);
         }
     }
 
@@ -207,9 +211,6 @@ impl Claims {
         let encoded = tasks.extract_if(.., HoldsPayloads::has_encoded);
         let park = |task: ClaimedTask| {
             warn!(task_id = %task.lease.task_id, run_id = %task.lease.run_id, "a payload of the task cannot be decoded here; is its codec set, with its key?");
-            self.hub
-                .due
-                .due_in(self.pool.runtime.instant(), ENCODED_PAUSE);
             TaskRelease::parked(task.lease, ENCODED_PAUSE)
         };
         encoded.map(park).collect()

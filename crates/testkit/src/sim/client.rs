@@ -206,7 +206,7 @@ impl Caller {
     }
 
     /// Until it is acknowledged.
-    async fn start(&mut self, plan: &Plan, with: Option<&WithStart>) -> Uuid {
+    async fn start(&mut self, plan: &Plan, mut with: Option<&WithStart>) -> Uuid {
         loop {
             let client = self.client();
             let started = match &plan.program.code {
@@ -226,6 +226,8 @@ impl Caller {
                     return run_id;
                 }
                 Some(Err(error)) if error.is_retryable() => sleep(AGAIN_AFTER).await,
+                // An earlier try started it, and it is over: what was sent along is refused.
+                Some(Err(error)) if error.is_run_finished() && with.is_some() => with = None,
                 Some(Err(error)) => {
                     let key = &plan.key;
                     self.world
