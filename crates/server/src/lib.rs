@@ -6,6 +6,7 @@ pub mod config;
 mod entry;
 pub mod http;
 mod listen;
+mod open_files;
 mod ready;
 pub mod serve;
 mod tls;

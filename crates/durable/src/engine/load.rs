@@ -307,6 +307,7 @@ fn place_of(run: &RunRecord) -> Place {
         run_id: run.id,
         sequence: run.sequence,
         epoch: run.epoch,
+        history_start: run.history_start,
         consumed: run.consumed,
         trace: run.trace.clone(),
     }
