@@ -43,6 +43,7 @@ impl Chore for TurnClaims {
         if node.workflows.takes_any() {
             hosted.extend(node.store.waiting_types().await?.runs);
         }
+        let claim = node.hub.desk.claim();
         let claimed = node
             .store
             .claim_turns(ClaimTurns {
@@ -58,7 +59,7 @@ impl Chore for TurnClaims {
         let found = claimed.len();
         if found > 0 {
             debug!(runs = found, "turns claimed");
-            node.hub.desk.claimed(claimed);
+            claim.brings(claimed);
         }
         Ok(if found == max {
             Duration::ZERO

@@ -173,6 +173,8 @@ impl Claims {
     async fn admit(&self, mut tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
         let mut parked = self.park_encoded(&mut tasks);
         let verdicts = self.pool.gate.admit(&tasks).await;
+        // A slot is not free before the task that it was taken for is given back.
+        let mut held = Vec::new();
         for (task, verdict) in tasks.into_iter().zip(verdicts) {
             match (verdict, slots.pop()) {
                 (Verdict::Run, Some(slot)) => {
@@ -184,8 +186,8 @@ impl Claims {
                     self.pool.gate.give_back(&task);
                     parked.push(TaskRelease::now(task.lease));
                 }
-                (Verdict::Park(wait), _) => {
-                    self.hub.due.due_in(self.pool.runtime.instant(), wait);
+                (Verdict::Park(wait), slot) => {
+                    held.extend(slot);
                     parked.push(TaskRelease::parked(task.lease, wait));
                 }
             }
@@ -193,9 +195,14 @@ impl Claims {
         if parked.is_empty() {
             return;
         }
+        let soonest = parked.iter().filter_map(|release| release.park).min();
         if let Err(error) = self.port.release_tasks(parked, None).await {
             // Their leases run out and the reaper takes them back.
             warn!(%error, "tasks could not be given back");
+        }
+        if let Some(wait) = soonest {
+            // Told only now: whoever looked before would not have seen them.
+            self.hub.due.due_in(self.pool.runtime.instant(), wait);
         }
     }
 
@@ -204,9 +211,6 @@ impl Claims {
         let encoded = tasks.extract_if(.., HoldsPayloads::has_encoded);
         let park = |task: ClaimedTask| {
             warn!(task_id = %task.lease.task_id, run_id = %task.lease.run_id, "a payload of the task cannot be decoded here; is its codec set, with its key?");
-            self.hub
-                .due
-                .due_in(self.pool.runtime.instant(), ENCODED_PAUSE);
             TaskRelease::parked(task.lease, ENCODED_PAUSE)
         };
         encoded.map(park).collect()
