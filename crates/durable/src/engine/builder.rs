@@ -13,6 +13,7 @@ use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
 use crate::codec::{CodecStore, PayloadCodec};
+use crate::hosting::RemoteWorkers;
 use crate::observability::{DurableMetrics, LifecycleEvent, Listener, Listeners};
 use crate::persistence::check::lease as check_lease;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
@@ -220,7 +221,7 @@ impl EngineBuilder {
         let runtime = self.runtime.unwrap_or_else(Runtime::real);
         let worker_id = self.worker_id.unwrap_or_else(|| worker_name(&runtime));
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
-        let desk = Arc::new(Desk::default());
+        let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
         let worker = &settings.worker;
         let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),
@@ -236,20 +237,21 @@ impl EngineBuilder {
             port,
             leases: Arc::clone(&leases),
             results: Arc::clone(&results),
-            desk: Arc::clone(&desk),
+            hub: Arc::clone(&hub),
             gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
             once: Arc::new(StoreLedger(Arc::clone(&store))),
             transactions: store.transactions(),
         }));
         let node = Node {
             worker_id,
-            hub: Arc::new(Hub::new(desk, store.bell())),
+            hub,
             store,
             settings,
             listeners: Listeners::start(self.listeners, &runtime),
             runtime,
             workflows: self.workflows,
             pool,
+            remote_workers: RemoteWorkers::default(),
             results,
             leases,
             store_ahead_us: AtomicI64::new(0),

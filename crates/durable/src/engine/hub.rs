@@ -12,14 +12,17 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::desk::{Desk, Overheard};
-use crate::persistence::{Bell, Ring};
+use crate::hosting::TaskBell;
+use crate::persistence::{Bell, Bug, Ring, planted};
 
 /// The wake-ups of one process.
 pub(crate) struct Hub {
     /// Runs that want a turn here.
     pub(crate) desk: Arc<Desk>,
-    /// Tasks may be claimed.
+    /// Tasks may be claimed by this process's own worker.
     pub(crate) tasks: Notify,
+    /// Tasks may be claimed by workers that this process serves.
+    pub(crate) elsewhere: Arc<TaskBell>,
     /// Turns may be claimed.
     pub(crate) turns: Notify,
     /// Messages wait to be delivered.
@@ -43,6 +46,7 @@ impl Hub {
         Self {
             desk,
             tasks: Notify::new(),
+            elsewhere: Arc::default(),
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
@@ -67,7 +71,9 @@ impl Hub {
 
     /// Runs that are not for this process have facts waiting.
     pub(crate) fn pass_on(&self, runs: impl IntoIterator<Item = Uuid>) {
-        self.ring_others(|ring| ring.ready_runs.extend(runs));
+        if !planted(Bug::RingForgotten) {
+            self.ring_others(|ring| ring.ready_runs.extend(runs));
+        }
     }
 
     /// A schedule was made or changed by a process that fires none. Too rare for a name of its own in a ring.
@@ -76,13 +82,20 @@ impl Hub {
     }
 
     /// Tasks of these types may be claimed by anyone.
-    pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str> + Clone) {
         self.tasks.notify_one();
         self.claimable_by_others(types);
     }
 
+    /// Tasks of types that are not known here may be claimed: for those who look here.
+    pub(crate) fn claimable_here(&self) {
+        self.tasks.notify_one();
+        self.elsewhere.ring_all();
+    }
+
     /// Tasks of these types may be claimed by anyone, and other processes should have a look first.
-    pub(crate) fn claimable_by_others<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn claimable_by_others<'a>(&self, types: impl IntoIterator<Item = &'a str> + Clone) {
+        self.elsewhere.ring(types.clone());
         self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
     }
 
@@ -114,8 +127,12 @@ impl Hub {
 
     /// What another process rang for.
     pub(crate) fn heard(&self, ring: Ring) {
-        if ring.everything || !ring.task_types.is_empty() {
+        if ring.everything {
+            self.claimable_here();
+        } else if !ring.task_types.is_empty() {
             self.tasks.notify_one();
+            self.elsewhere
+                .ring(ring.task_types.iter().map(String::as_str));
         }
         if ring.everything || ring.messages {
             self.messages.notify_one();
@@ -209,7 +226,8 @@ impl DueBell {
             return;
         };
         let mut planned = self.planned.lock();
-        if planned.is_none_or(|planned| at < planned) {
+        // None: it was told to look at once, and will.
+        if planned.is_some_and(|planned| at < planned) {
             *planned = Some(at);
             self.bell.notify_one();
         }
@@ -304,6 +322,18 @@ impl ScheduleBell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_due_later_does_not_put_off_a_look_at_once() {
+        let (due, now) = (DueBell::default(), Instant::now());
+        due.plan(now + Duration::from_secs(60));
+        due.ring();
+        due.due_in(now, Duration::from_secs(600));
+        assert_eq!(due.wait(now), Duration::ZERO);
+        due.plan(now + Duration::from_secs(60));
+        due.due_in(now, Duration::from_secs(5));
+        assert_eq!(due.wait(now), Duration::from_secs(5));
+    }
 
     #[test]
     fn the_last_who_waits_for_a_run_leaves_nothing_behind() {

@@ -15,6 +15,7 @@ mod builder;
 mod cache;
 mod decide;
 mod desk;
+mod elsewhere;
 mod hand_over;
 mod hub;
 mod load;
@@ -112,7 +113,7 @@ impl Engine {
         spawn_worker(&node, &stops);
         spawn_until(&node, &stops.all, "listener", chores::listen);
         chores::start_all(&node, &turner, &stops.claims, &stops.all);
-        let client = Client::beside(&node);
+        let client = Client::beside(&node, &turner);
         Self {
             node,
             turner,
@@ -179,7 +180,9 @@ impl Engine {
         node.hub.signs.notify_one();
         self.stops.claims.cancel();
         let grace = node.settings.shutdown_grace;
-        let left = node.pool.drain(grace).await;
+        let (mut left, elsewhere) =
+            tokio::join!(node.pool.drain(grace), node.remote_workers.drain(grace));
+        left.extend(elsewhere);
         let more = grace.clamp(FAREWELL_MIN, FAREWELL_MAX);
         // Either may be dropped at any point: a shutdown that is given up is a crash, which loses nothing.
         tokio::select! {
@@ -189,7 +192,7 @@ impl Engine {
         }
     }
 
-    async fn farewell(&self, left: Vec<TaskLease>) -> Result<()> {
+    async fn farewell(&self, left: Vec<(TaskLease, String)>) -> Result<()> {
         let node = &self.node;
         let released = self.give_back(left).await;
         node.pool.save_reports().await;
@@ -222,18 +225,20 @@ impl Engine {
 
     async fn give_back(
         &self,
-        leases: Vec<TaskLease>,
+        left: Vec<(TaskLease, String)>,
     ) -> Result<(), crate::persistence::StoreError> {
-        if leases.is_empty() {
+        if left.is_empty() {
             return Ok(());
         }
-        warn!(
-            tasks = leases.len(),
-            "activities still run and are given back"
-        );
-        for leases in leases.chunks(1_000) {
-            let releases = leases.iter().cloned().map(TaskRelease::now).collect();
-            self.node.store.release_tasks(releases, None).await?;
+        let node = &self.node;
+        let tasks = left.len();
+        warn!(tasks, "activities still run and are given back");
+        for left in left.chunks(1_000) {
+            let leases = left.iter().map(|(lease, _)| lease.clone());
+            let releases = leases.map(TaskRelease::now).collect();
+            node.store.release_tasks(releases, None).await?;
+            let types = left.iter().map(|(_, activity_type)| &**activity_type);
+            node.hub.claimable_by_others(types);
         }
         Ok(())
     }
