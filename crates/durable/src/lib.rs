@@ -43,6 +43,8 @@ pub mod persistence;
 pub mod postgres;
 pub mod prelude;
 pub mod reliability;
+#[cfg(feature = "grpc")]
+pub mod remote;
 pub mod runtime;
 mod schedule;
 #[cfg(feature = "testing")]
@@ -52,7 +54,7 @@ pub mod workflow;
 
 pub use client::Client;
 pub use durable_core as core;
-pub use engine::Engine;
+pub use engine::{Engine, Worker};
 pub use error::{Error, Result};
 
 /// The guide's programs, compiled with the documentation tests.
