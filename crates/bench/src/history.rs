@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// Steps whose mean time is one figure.
     #[arg(long, default_value_t = 1_000)]
     every: u32,
+    /// Ends with an error where a step of the last part costs more than this many of the first part's.
+    #[arg(long, value_name = "RATIO")]
+    max_ratio: Option<f64>,
     /// One JSON object instead of lines for people.
     #[arg(long)]
     json: bool,
@@ -61,13 +64,20 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     if let Some(last) = marks.last() {
         last.store(end, Ordering::Relaxed);
     }
-    report(&options, &marks);
+    let ratio = report(&options, &marks);
     engine.shutdown().await?;
+    if let Some(max) = options.max_ratio {
+        // Not a number where there are too few parts: that is no proof either.
+        anyhow::ensure!(
+            ratio <= max,
+            "the last part costs {ratio:.2} of the first, {max} is allowed"
+        );
+    }
     Ok(())
 }
 
 #[allow(clippy::cast_precision_loss, reason = "means for people")]
-fn report(options: &Options, marks: &[AtomicU64]) {
+fn report(options: &Options, marks: &[AtomicU64]) -> f64 {
     let at: Vec<u64> = marks.iter().map(|m| m.load(Ordering::Relaxed)).collect();
     let per_step: Vec<f64> = at
         .windows(2)
@@ -83,7 +93,7 @@ fn report(options: &Options, marks: &[AtomicU64]) {
             "steps": options.steps, "step_us_by_part": per_step, "last_to_first": ratio,
         });
         println!("{figures}");
-        return;
+        return ratio;
     }
     for (part, micros) in per_step.iter().enumerate() {
         println!(
@@ -92,4 +102,5 @@ fn report(options: &Options, marks: &[AtomicU64]) {
         );
     }
     println!("J4: last part to first: {ratio:.2}");
+    ratio
 }

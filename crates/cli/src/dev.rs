@@ -1,131 +1,85 @@
-//! `durable dev`: the engine on its embedded store, with one small workflow that tells what happens to it.
-//!
-//! The server (HTTP, gRPC, UI) that stays up comes with a later release; this ends when the run has ended.
+//! `durable dev`: everything on, nothing to set up.
 
-use std::time::Duration;
-
-use anyhow::Context as _;
 use clap::Args;
-use everruns_durable::persistence::model::RunFilter;
-use everruns_durable::prelude::*;
-use serde_json::Value;
+use durable_program::PROGRAM_TYPE;
+use durable_server::config::Mode;
+use durable_server::serve::Server;
+use everruns_durable::Client;
+use everruns_durable::core::Payload;
+use serde_json::{Value, json};
+
+use crate::exit::{Exit, Failure, Result};
+use crate::settings::SettingFlags;
+use crate::{logging, signals};
+
+/// The demo's own id: where a run has it, this is not the first start.
+const DEMO_ID: &str = "durable-dev-demo";
 
 /// How to run it.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The store: `sqlite:PATH`, `memory:` or `postgres://…`.
-    #[arg(long, default_value = "sqlite:durable.db")]
-    db: String,
+    #[command(flatten)]
+    settings: SettingFlags,
 }
 
-/// Greets somebody, pauses, waits for a cheer, and is done.
-struct Greeting {
-    name: String,
-    greeting: String,
-    cheered: bool,
-    paused: bool,
-}
-
-impl Workflow for Greeting {
-    const TYPE: &'static str = "greeting";
-    type Input = String;
-    type Output = String;
-
-    fn new(name: String) -> Self {
-        Self {
-            name,
-            greeting: String::new(),
-            cheered: false,
-            paused: false,
+/// Serves until Ctrl-C.
+pub(crate) async fn run(options: Options) -> Result<()> {
+    let config = options.settings.resolve(Mode::Dev)?;
+    logging::start(&config)?;
+    let stop = signals::stop();
+    let server = Server::start(&config).await?;
+    let endpoints = server.endpoints();
+    println!("durable {} on {}", env!("CARGO_PKG_VERSION"), *config.db);
+    println!("  http  {}", endpoints.http);
+    println!("  grpc  {}", endpoints.grpc);
+    println!("\nTry it:\n{}", curl(&endpoints.http));
+    println!("  durable workflow list --server {}\n", endpoints.http);
+    let client = server.app().client().clone();
+    let demo = async {
+        tokio::select! {
+            shown = demo(&client) => shown,
+            () = stop.cancelled() => Ok(()),
         }
-    }
-
-    fn on_start(&mut self) -> Vec<WorkflowAction> {
-        let name = Payload::from_value(&self.name).expect("a string is JSON");
-        vec![
-            WorkflowAction::schedule_activity("greet-1", "greet", name),
-            WorkflowAction::StartTimer {
-                timer_id: "pause".to_owned(),
-                duration: Duration::from_millis(200),
-            },
-        ]
-    }
-
-    fn on_activity_completed(&mut self, _id: &str, result: Value) -> Vec<WorkflowAction> {
-        self.greeting = result.as_str().unwrap_or_default().to_owned();
-        vec![]
-    }
-
-    fn on_activity_failed(&mut self, _id: &str, error: &ActivityError) -> Vec<WorkflowAction> {
-        let error = WorkflowError::from(error.clone().into_failure());
-        vec![WorkflowAction::FailWorkflow { error }]
-    }
-
-    fn on_timer_fired(&mut self, _id: &str) -> Vec<WorkflowAction> {
-        self.paused = true;
-        vec![]
-    }
-
-    fn on_signal(&mut self, signal: &WorkflowSignal) -> Vec<WorkflowAction> {
-        self.cheered |= signal.signal_type == "cheer";
-        vec![]
-    }
-
-    fn is_completed(&self) -> bool {
-        self.cheered && self.paused && !self.greeting.is_empty()
-    }
-
-    fn result(&self) -> Option<Result<String, WorkflowError>> {
-        Some(Ok(self.greeting.clone()))
-    }
+    };
+    let (shown, served) = tokio::join!(demo, server.run(stop.clone()));
+    served?;
+    shown
 }
 
-/// Runs the demonstration.
-pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
-    let engine = Engine::open(&options.db)
-        .workflow::<Greeting>()
-        .activity_fn("greet", |ctx: ActivityContext, name: String| async move {
-            println!("   activity `greet` runs, attempt {}", ctx.attempt);
-            Ok(format!("Hello, {name}!"))
-        })
-        .start()
+fn curl(http: &str) -> String {
+    let steps = r#"[{"do":"activity","type":"add","input":{"a":1,"b":2},"save":"sum"},{"do":"return","value":{"$":"sum"}}]"#;
+    let body = format!(r#"{{"workflow_type":"{PROGRAM_TYPE}","input":{{"steps":{steps}}}}}"#);
+    format!("  curl -s {http}/v1/durable/workflows -H 'content-type: application/json' -d '{body}'")
+}
+
+/// At the first start on this store, runs one program and shows its result.
+async fn demo(client: &Client) -> Result<()> {
+    if !client.runs_of(DEMO_ID).await?.is_empty() {
+        println!("goes on where it stopped; Ctrl-C drains");
+        return Ok(());
+    }
+    let program = json!({
+        "vars": {"name": "World"},
+        "steps": [
+            {"do": "activity", "type": "echo", "input": {"$concat": ["Hello, ", {"$": "name"}, "!"]}, "save": "greeting"},
+            {"do": "sleep", "ms": 200},
+            {"do": "return", "value": {"$": "greeting"}},
+        ],
+    });
+    let input = Payload::from_value(&program).map_err(Failure::usage)?;
+    let run = client
+        .start_named(PROGRAM_TYPE, input)
+        .workflow_id(DEMO_ID)
         .await?;
+    let result: Value = run
+        .result()
+        .await?
+        .to_value()
+        .map_err(|error| Failure::new(Exit::Failure, error))?;
     println!(
-        "1. an engine runs on {}, as worker {}",
-        options.db,
-        engine.worker_id()
-    );
-    let client = engine.client();
-    let run = client.start::<Greeting>("World".to_owned()).await?;
-    println!(
-        "2. started run {} of workflow `greeting` with input \"World\"",
+        "demo: run {} of `{PROGRAM_TYPE}` completed: {result}",
         run.id()
     );
-    run.signal("cheer", "hooray").await?;
-    println!("3. sent it a signal; it also set a timer of 200 ms");
-    let result = run.result().await?;
-    println!("4. it completed: {result}");
-    tell(&client, &run).await?;
-    engine.shutdown().await?;
-    println!("\nThe server that stays up (HTTP, gRPC, UI) comes with a later release.");
-    Ok(())
-}
-
-async fn tell(client: &Client, run: &RunHandle<Greeting>) -> anyhow::Result<()> {
-    let history = client.store().load_history(run.id(), 0).await?;
-    let history = history.context("the run is gone")?;
-    println!("\nits history:");
-    for event in &history.events {
-        println!("  {:>2}  {}", event.sequence_num, event.event.event_type());
-    }
-    let filter = RunFilter {
-        workflow_type: Some(Greeting::TYPE.to_owned()),
-        ..RunFilter::default()
-    };
-    let runs = client.count(filter).await?;
-    println!(
-        "\nstatus: {}   runs of this workflow so far: {runs}",
-        history.run.status
-    );
+    println!("  durable workflow events {}\nCtrl-C drains", run.id());
     Ok(())
 }

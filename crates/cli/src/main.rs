@@ -1,53 +1,165 @@
-//! The `durable` binary.
+//! The `durable` binary: one command for development, servers, workers and operations.
 
-#![allow(clippy::print_stdout, reason = "a command line prints")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line prints"
+)]
 
+mod api;
+mod batch;
+mod breaker;
+mod config;
 mod dev;
+mod dlq;
+mod doctor;
+mod exit;
+mod health;
+mod input;
+mod logging;
 mod migrate;
+mod output;
+mod reference;
+mod replay;
+mod schedule;
+mod server;
+mod session;
+mod settings;
+mod signals;
+mod task;
+mod token;
+mod worker;
+mod workflow;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use api::{Api, ServerFlags};
+use exit::Result;
+use output::{Format, Output};
+use session::Session;
 
 /// Durable execution: programs whose progress survives crashes, restarts and deploys.
+///
+/// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 unreachable, 7 the workflow failed.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(name = "durable", version, about)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// How data is printed: a table for people, JSON for programs.
+    #[arg(short, long, global = true, value_enum, default_value = "table")]
+    output: Format,
+    #[command(flatten)]
+    server: ServerFlags,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the engine on its embedded store, with one small workflow that tells what happens to it.
-    Dev(dev::Options),
+    /// Run everything on this machine, with nothing to set up.
+    Dev(Box<dev::Options>),
+    /// Run a server.
+    Server(Box<server::Options>),
+    /// Runs: start, find, talk to, mend, watch.
+    #[command(subcommand)]
+    Workflow(workflow::Action),
+    /// The same to many runs at once.
+    #[command(subcommand)]
+    Batch(batch::Action),
+    /// The task queue.
+    #[command(subcommand)]
+    Task(task::Action),
+    /// Activities that failed for good.
+    #[command(subcommand)]
+    Dlq(dlq::Action),
+    /// Runs that start by the clock.
+    #[command(subcommand)]
+    Schedule(schedule::Action),
+    /// Who runs turns and activities.
+    #[command(subcommand)]
+    Worker(worker::Action),
+    /// Circuit breakers.
+    #[command(subcommand)]
+    Breaker(breaker::Action),
+    /// How the system stands.
+    Health,
+    /// Look at the server and its database, and tell what wants attention.
+    Doctor(doctor::Options),
+    /// Replay recorded histories: can this build carry them on?
+    Replay(replay::Options),
     /// The schema of a database.
     Migrate(migrate::Options),
+    /// The server's settings.
+    #[command(subcommand)]
+    Config(config::Action),
+    /// Who may come in: the token file.
+    Token(token::Options),
+    /// Print a script that completes commands in a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the version.
+    Version,
+    /// Print a reference page.
+    #[command(hide = true)]
+    Reference {
+        /// Which one.
+        page: reference::Page,
+    },
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Dev(options) => dev::run(options).await,
-        Command::Migrate(options) => migrate::run(options).await,
-    };
-    match result {
+    match run(Cli::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&error);
-            ExitCode::FAILURE
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.code()
         }
     }
 }
 
-/// An error with its causes, each said once.
-#[allow(clippy::print_stderr, reason = "errors go to standard error")]
-fn complain(error: &anyhow::Error) {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
+async fn run(cli: Cli) -> Result<()> {
+    let output = Output::new(cli.output);
+    let session = || {
+        Ok::<_, exit::Failure>(Session {
+            api: Api::new(&cli.server)?,
+            output,
+        })
+    };
+    match cli.command {
+        Command::Workflow(action) => workflow::run(&action, &session()?).await,
+        Command::Batch(action) => batch::run(&action, &session()?).await,
+        Command::Task(action) => task::run(&action, &session()?).await,
+        Command::Dlq(action) => dlq::run(&action, &session()?).await,
+        Command::Schedule(action) => schedule::run(&action, &session()?).await,
+        Command::Worker(action) => worker::run(&action, &session()?).await,
+        Command::Breaker(action) => breaker::run(&action, &session()?).await,
+        Command::Health => health::run(&session()?).await,
+        Command::Doctor(options) => doctor::run(&options, Api::new(&cli.server), &output).await,
+        Command::Replay(options) => replay::run(&options, &output),
+        Command::Dev(options) => dev::run(*options).await,
+        Command::Server(options) => server::run(*options).await,
+        Command::Migrate(options) => migrate::run(&options, &output).await,
+        Command::Config(action) => config::run(&action, &output),
+        Command::Token(options) => token::run(&options, &output),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                shell,
+                &mut Cli::command(),
+                "durable",
+                &mut std::io::stdout(),
+            );
+            Ok(())
+        }
+        Command::Reference { page } => reference::run(page, Cli::command()),
+        Command::Version => {
+            let version = env!("CARGO_PKG_VERSION");
+            output.one(&serde_json::json!({"version": version}), || {
+                format!("durable {version}")
+            })
         }
     }
-    eprintln!("error: {text}");
 }

@@ -79,6 +79,9 @@ pub struct ChildOptions {
     /// The user's own key for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
+    /// The version it is pinned to; none: the newest that its parent's process hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// What happens to it when its parent ends first.
     pub close_policy: ClosePolicy,
     /// Time for all its iterations together.

@@ -4,6 +4,7 @@ use crate::action::WorkflowAction;
 use crate::event::WorkflowEvent;
 use crate::fact::Fact;
 use crate::failure::{Failure, WorkflowError, error_types};
+use crate::function::ForeignBell;
 use crate::local::LocalCall;
 use crate::payload::{Payload, PayloadError};
 use crate::request::Request;
@@ -48,6 +49,24 @@ pub trait Program: Send {
         false
     }
 
+    /// Whether its code, asked to stop, still waits for something, so that the run must not be ended over its head.
+    fn goes_on(&self) -> bool {
+        self.waits_for_local()
+    }
+
+    /// Whether its code can go on, looked at between two facts.
+    ///
+    /// # Errors
+    /// [`ProgramError::Foreign`] when something that is no fact has woken it.
+    fn check(&self) -> Result<(), ProgramError> {
+        Ok(())
+    }
+
+    /// What to ring when something that is no fact wakes the code: only then does anybody look at it before its next fact.
+    fn on_foreign_wake(&mut self, bell: ForeignBell) {
+        drop(bell);
+    }
+
     /// Signals that it was told and did not use, in order: what a continuation begins with.
     fn take_unread(&mut self) -> Vec<WorkflowSignal> {
         Vec::new()
@@ -64,7 +83,8 @@ pub trait Program: Send {
         Vec::new()
     }
 
-    /// Answers a question about the run, changing nothing.
+    /// Answers a question about the run, changing nothing: what the handler asks for comes to nothing. A panic of the handler's is the
+    /// caller's to catch.
     ///
     /// # Errors
     /// [`QueryError`]: no such handler, or what the handler said.
@@ -76,7 +96,7 @@ pub trait Program: Send {
         })
     }
 
-    /// Whether an update may be taken now; asked before it is recorded.
+    /// Whether an update may be taken now; asked before it is recorded. Changes nothing, as [`Program::query`].
     ///
     /// # Errors
     /// Why not.

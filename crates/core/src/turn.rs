@@ -5,6 +5,7 @@ use std::fmt;
 use crate::action::WorkflowAction;
 use crate::event::WorkflowEvent;
 use crate::fact::Fact;
+use crate::function::ForeignBell;
 use crate::history::{HistoryError, HistoryProblem, HistoryState, NumberedEvent};
 use crate::identity::RunIdentity;
 use crate::local::LocalCall;
@@ -127,6 +128,19 @@ impl ProgramState {
         self.program.waits_for_local()
     }
 
+    /// Whether its code can go on; see [`Program::check`].
+    ///
+    /// # Errors
+    /// [`TurnError::Program`] where it cannot.
+    pub fn check(&self) -> Result<(), TurnError> {
+        Ok(self.program.check()?)
+    }
+
+    /// What to ring when something that is no fact wakes its code.
+    pub fn on_foreign_wake(&mut self, bell: ForeignBell) {
+        self.program.on_foreign_wake(bell);
+    }
+
     /// Local activities that its code asked for since this was last called.
     pub fn take_local_calls(&mut self) -> Vec<LocalCall> {
         self.program.take_local_calls()
@@ -168,13 +182,13 @@ impl ProgramState {
         Ok(())
     }
 
-    /// Ends the run as cancelled if it was asked to stop and has met that ([`HistoryState::stop_reason`]).
+    /// Ends the run as cancelled if it was asked to stop and has met that ([`HistoryState::stop_reason`]), unless its code still cleans up.
     /// Called once, after the last fact of a turn, so that the program has answered all of them.
     ///
     /// # Errors
     /// [`HistoryError`] when the end cannot follow.
     pub fn settle(&mut self, turn: &mut Turn) -> Result<(), HistoryError> {
-        if self.program.waits_for_local() && !self.history.is_shutting_down() {
+        if self.program.goes_on() && !self.history.is_shutting_down() {
             return Ok(());
         }
         let Some(reason) = self.history.stop_reason().map(str::to_owned) else {

@@ -60,13 +60,26 @@ pub(crate) enum Kind {
         source: QueryError,
     },
     #[error(
-        "no live process hosts workflow {workflow_type:?}, so run {run_id} cannot be asked; start a worker that does"
+        "no live process hosts workflow {workflow_type:?}, so nobody answers for run {run_id}; start a worker that does"
     )]
     NoWorkerForType { run_id: Uuid, workflow_type: String },
     #[error("run {run_id} cannot be rebuilt here: {reason}")]
     Unreadable { run_id: Uuid, reason: String },
     #[error("run {run_id} has not begun yet; ask again in a moment")]
     NotBegun { run_id: Uuid },
+    #[error(
+        "nobody answered for run {run_id} within {within:?}; a process that hosts its workflow is registered and may have died"
+    )]
+    Unanswered { run_id: Uuid, within: Duration },
+    #[error(
+        "run {run_id} is blocked: build {build:?} cannot go on with it, and no live process has another build of its workflow: \
+         {reason}. It is not lost, and goes on when a build that can is started"
+    )]
+    Blocked {
+        run_id: Uuid,
+        build: String,
+        reason: String,
+    },
     #[error("{0}")]
     Configuration(String),
     #[error(
@@ -85,6 +98,10 @@ impl Error {
 
     pub(crate) fn configuration(message: impl Into<String>) -> Self {
         Kind::Configuration(message.into()).into()
+    }
+
+    pub(crate) fn into_kind(self) -> Kind {
+        *self.0
     }
 
     /// There is no such run.
@@ -144,6 +161,8 @@ impl Error {
             | Kind::NoWorkerForType { run_id, .. }
             | Kind::Unreadable { run_id, .. }
             | Kind::NotBegun { run_id }
+            | Kind::Unanswered { run_id, .. }
+            | Kind::Blocked { run_id, .. }
             | Kind::UpdateFailed { run_id, .. }
             | Kind::Cancelled { run_id, .. } => Some(*run_id),
             _ => None,
@@ -198,6 +217,13 @@ impl Error {
     #[must_use]
     pub fn is_no_worker_for_type(&self) -> bool {
         matches!(*self.0, Kind::NoWorkerForType { .. })
+    }
+
+    /// The run is blocked: its code here cannot go on with it (it diverged from the history, awaited something foreign, panicked), and
+    /// no live process has other code. The error says why. The run goes on by itself when a build that can is started.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        matches!(*self.0, Kind::Blocked { .. })
     }
 
     /// The run waits for its first turn and cannot be asked yet.
@@ -265,10 +291,19 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
             Kind::Store(error) => error.is_retryable(),
-            Kind::Overloaded { .. } | Kind::ShuttingDown | Kind::NotBegun { .. } => true,
+            Kind::Overloaded { .. }
+            | Kind::ShuttingDown
+            | Kind::NotBegun { .. }
+            | Kind::Unanswered { .. } => true,
             Kind::Send { rejection, .. } => matches!(rejection, SendRejection::InboxFull { .. }),
             _ => false,
         }
+    }
+
+    /// The store could not be reached; see [`StoreError::is_unreachable`].
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        matches!(&*self.0, Kind::Store(error) if error.is_unreachable())
     }
 
     /// What was asked for is not allowed or does not fit; asking again will not help.

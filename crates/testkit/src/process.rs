@@ -214,9 +214,20 @@ impl WorkerProcess {
     /// # Errors
     /// When it refuses, or is gone.
     pub async fn start_run(&mut self, script: &Script) -> anyhow::Result<Uuid> {
-        let answer = self
-            .ask(&format!("start {}", serde_json::to_string(script)?))
-            .await?;
+        self.started(&format!("start {}", serde_json::to_string(script)?))
+            .await
+    }
+
+    /// Starts an async workflow of so many steps by it.
+    ///
+    /// # Errors
+    /// When it refuses, or is gone.
+    pub async fn start_march(&mut self, steps: u64) -> anyhow::Result<Uuid> {
+        self.started(&format!("march {steps}")).await
+    }
+
+    async fn started(&mut self, command: &str) -> anyhow::Result<Uuid> {
+        let answer = self.ask(command).await?;
         let run = answer
             .strip_prefix("started ")
             .with_context(|| answer.clone())?;

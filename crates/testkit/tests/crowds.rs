@@ -1,4 +1,4 @@
-//! Many at once, in one process: a hundred workflows, a thousand workers.
+//! Many at once, in one process: a hundred workflows, a thousand workers, ten thousand activities of one run.
 //!
 //! Activities that wait for each other prove it: they end only when all are under way at the same time.
 
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use durable_testkit::audit::audit;
 use durable_testkit::engine_suite::{Script, Scripted, Step};
 use durable_testkit::flavour::Kind;
@@ -158,4 +159,55 @@ async fn a_thousand_live_workers_each_finish_a_task_on_sqlite() -> anyhow::Resul
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_live_workers_each_finish_a_task_on_postgres() -> anyhow::Result<()> {
     a_thousand_live_workers_each_finish_a_task(Kind::Postgres).await
+}
+
+/// `DURABLE_TEST_FAN_OUT=10000` for more than the share that every test run takes.
+fn fan_out() -> anyhow::Result<usize> {
+    let asked = std::env::var("DURABLE_TEST_FAN_OUT").unwrap_or_else(|_| "500".to_owned());
+    Ok(asked.parse()?)
+}
+
+/// What one activity of a large fan-out may cost in memory, at most and all together: its task, events, result and slot.
+const KIB_PER_ACTIVITY_MAX: u64 = 32;
+
+/// The largest amount of memory that this process has had so far.
+fn peak_kib() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let words = line.and_then(|line| line.split_whitespace().nth(1));
+    Ok(words.context("VmHWM")?.parse()?)
+}
+
+#[workflow]
+async fn spread(ctx: WorkflowContext, count: usize) -> WorkflowResult<u64> {
+    let calls = (0..count as u64).map(|n| ctx.activity_named::<u64>("double", n));
+    let doubled = try_join_all(calls).await?;
+    Ok(doubled.into_iter().sum())
+}
+
+#[allow(
+    clippy::print_stdout,
+    reason = "the figures of a run that was asked for"
+)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_run_spreads_over_thousands_of_activities_on_postgres() -> anyhow::Result<()> {
+    let count = fan_out()?;
+    let under_test = store(Kind::Postgres).await?;
+    let engine = Engine::on(Arc::clone(&under_test.store))
+        .workflow::<spread>()
+        .activity_fn("double", |_ctx, n: u64| async move { Ok(n * 2) })
+        .start()
+        .await?;
+    let (before, began) = (peak_kib()?, std::time::Instant::now());
+    let sum = engine.run::<spread>(count).await?;
+    let (grown, took) = (peak_kib()? - before, began.elapsed());
+    println!("{count} activities in {took:?}, {grown} KiB more at most");
+    assert_eq!(sum, (count * (count - 1)) as u64);
+    // The other tests of this file share the process; against the whole fan-out they do not count.
+    if count >= 10_000 {
+        let most = KIB_PER_ACTIVITY_MAX * count as u64;
+        assert!(grown < most, "{grown} KiB, {most} are allowed");
+    }
+    engine.shutdown().await?;
+    close(under_test).await
 }

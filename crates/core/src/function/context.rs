@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::calls::Ticket;
+use super::conditions::Until;
 use super::handlers::{QueryHandler, SignalHandler, UpdateHandler};
 use super::mail::SignalWait;
 use super::shield::Shielded;
-use super::state::{Place, Shared, Until};
+use super::state::{Place, Shared};
 use crate::payload::Payload;
 
 /// What a program is told about its run when it is made.
@@ -73,6 +74,10 @@ impl Context {
         let (position, recalled) = {
             let mut state = self.shared.state();
             let position = state.new_position(place);
+            if state.is_aside() {
+                drop(state);
+                return make();
+            }
             (position, state.memory.recalled(position))
         };
         if let Some(value) = recalled {
@@ -103,7 +108,11 @@ impl Context {
     /// Whether the run takes the new side of a change.
     #[must_use]
     pub fn patched(&self, patch_id: &str) -> bool {
-        self.shared.state().memory.patched(patch_id)
+        let mut state = self.shared.state();
+        if state.is_aside() {
+            return state.memory.would_be_patched(patch_id);
+        }
+        state.memory.patched(patch_id)
     }
 
     /// Waits for a signal.
@@ -149,7 +158,9 @@ impl Context {
     /// Sets up a query; one of the same name is replaced.
     pub fn on_query(&self, name: impl Into<String>, handler: QueryHandler) {
         let mut state = self.shared.state();
-        state.handlers.queries.insert(name.into(), handler);
+        if !state.is_aside() {
+            state.handlers.queries.insert(name.into(), handler);
+        }
     }
 
     /// Sets up a handler for signals of a name; it is given those that wait already.
@@ -157,6 +168,9 @@ impl Context {
         let name = name.into();
         let waiting = {
             let mut state = self.shared.state();
+            if state.is_aside() {
+                return;
+            }
             let handlers = &mut state.handlers.signals;
             handlers.insert(name.clone(), Arc::clone(handler));
             std::iter::from_fn(|| state.mail.take(&name)).collect::<Vec<_>>()
@@ -171,11 +185,16 @@ impl Context {
     /// Sets up an update; one of the same name is replaced.
     pub fn on_update(&self, name: impl Into<String>, handler: UpdateHandler) {
         let mut state = self.shared.state();
-        state.handlers.updates.insert(name.into(), handler);
+        if !state.is_aside() {
+            state.handlers.updates.insert(name.into(), handler);
+        }
     }
 
     /// Notes that the run is to go on as new with this input, when its code ends with [`error_types::CONTINUE_AS_NEW`](crate::error_types::CONTINUE_AS_NEW).
     pub fn continue_with(&self, input: Payload) {
-        self.shared.state().continue_with = Some(input);
+        let mut state = self.shared.state();
+        if !state.is_aside() {
+            state.continue_with = Some(input);
+        }
     }
 }

@@ -128,6 +128,9 @@ impl Future for SignalWait {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut state = this.shared.state();
+        if state.is_aside() {
+            return Poll::Pending;
+        }
         let shielded = state.shielding;
         let mail = &mut state.mail;
         let Some(key) = this.key else {

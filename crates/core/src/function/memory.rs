@@ -82,6 +82,11 @@ impl Memory {
         new_side
     }
 
+    /// Which side a patch has, or would have if it were decided now; decides nothing.
+    pub(super) fn would_be_patched(&self, patch_id: &str) -> bool {
+        self.patches.get(patch_id).copied().unwrap_or(true)
+    }
+
     /// The end of a step. A mark whose `patched` is gone from the code is nothing to worry about: the code has only the new side.
     pub(super) fn end_step(&mut self) -> Option<Difference> {
         for patch_id in self.recalled_patches.drain(..) {

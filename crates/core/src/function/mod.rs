@@ -14,6 +14,7 @@
 //! Architecture invariant: nothing in here knows a type of the user's. Typed calls are made of [`Ticket`] and [`Call`] by the library.
 
 mod calls;
+mod conditions;
 mod context;
 mod handlers;
 mod mail;
@@ -25,10 +26,11 @@ mod state;
 mod waker;
 
 pub use calls::{Call, Outcome, Ticket};
+pub use conditions::Until;
 pub use context::{Birth, Context, RunInfo};
 pub use handlers::{QueryHandler, SignalHandler, UpdateFuture, UpdateHandler, UpdateValidator};
 pub use mail::SignalWait;
 pub use program::{Body, Ending, FunctionProgram};
 pub use scope::{Scope, Scoped};
 pub use shield::Shielded;
-pub use state::Until;
+pub use waker::ForeignBell;

@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use super::context::{Birth, Context};
 use super::handlers::UpdateFuture;
 use super::state::Shared;
-use super::waker::StepWaker;
+use super::waker::{ForeignBell, StepWaker};
 use crate::action::WorkflowAction;
 use crate::event::WorkflowEvent;
 use crate::fact::Fact;
@@ -205,7 +205,8 @@ impl FunctionProgram {
                 self.future = None;
                 // An update that ends the run is answered all the same, if its handler has the answer now.
                 self.poll_updates(&mut cx, answers);
-                return Ok(Some(ending));
+                // What came from outside may have led here; a replay would not come the same way.
+                return self.untouched().map(|()| Some(ending));
             }
             self.poll_updates(&mut cx, answers);
             if self.waker.take_woken() {
@@ -238,11 +239,11 @@ impl FunctionProgram {
 
     /// Whether a condition holds now that did not before.
     fn wake_conditions(&self) -> bool {
-        let conditions = self.shared.state().conditions();
+        let conditions = self.shared.state().conditions.to_look_at();
         let mut any = false;
         for (key, holds) in conditions {
             if holds() {
-                self.shared.state().wake_condition(key);
+                self.shared.state().conditions.wake(key);
                 any = true;
             }
         }
@@ -251,18 +252,28 @@ impl FunctionProgram {
 
     /// A workflow at rest waits for facts, and for nothing else.
     fn at_rest(&self) -> Result<(), ProgramError> {
-        let state = self.shared.state();
-        let ended = self.future.is_none();
-        if !self.waker.is_foreign() && (ended || state.waits()) {
-            return Ok(());
+        if self.future.is_some() && !self.shared.state().waits() {
+            return Err(self.foreign());
         }
-        let place = state
-            .waits_at()
-            .map(|place| format!(" (its last call to the context was made at {place})"));
-        Err(ProgramError::Foreign {
+        self.untouched()
+    }
+
+    /// Nothing outside has woken the workflow so far.
+    fn untouched(&self) -> Result<(), ProgramError> {
+        if self.waker.is_foreign() {
+            return Err(self.foreign());
+        }
+        Ok(())
+    }
+
+    fn foreign(&self) -> ProgramError {
+        let place = self.shared.state().waits_at();
+        let place =
+            place.map(|place| format!(" (its last call to the context was made at {place})"));
+        ProgramError::Foreign {
             workflow_type: self.workflow_type().to_owned(),
             place: place.unwrap_or_default(),
-        })
+        }
     }
 
     fn end(
@@ -366,18 +377,28 @@ impl Program for FunctionProgram {
         self.shared.state().mail.awaited()
     }
 
+    fn goes_on(&self) -> bool {
+        self.future.is_some()
+    }
+
+    fn on_foreign_wake(&mut self, bell: ForeignBell) {
+        self.waker.set_bell(bell);
+    }
+
+    fn check(&self) -> Result<(), ProgramError> {
+        self.untouched()
+    }
+
     fn query(&self, name: &str, input: &Payload) -> Result<Payload, QueryError> {
-        let (handler, position) = {
+        let handler = {
             let state = self.shared.state();
             let handler = state.handlers.queries.get(name).cloned();
-            let handler = handler.ok_or_else(|| QueryError::NotFound {
+            handler.ok_or_else(|| QueryError::NotFound {
                 name: name.to_owned(),
                 known: state.handlers.queries.keys().cloned().collect(),
-            })?;
-            (handler, state.position())
+            })?
         };
-        let answer = handler(input);
-        self.shared.state().set_position(position);
+        let answer = self.shared.aside(|| handler(input));
         answer.map_err(|failure| QueryError::Failed {
             name: name.to_owned(),
             failure,
@@ -387,7 +408,20 @@ impl Program for FunctionProgram {
     fn validate_update(&self, name: &str, input: &Payload) -> Result<(), Failure> {
         let handler = self.shared.state().handlers.updates.get(name).cloned();
         let handler = handler.ok_or_else(|| self.no_update(name))?;
-        handler.validate.map_or(Ok(()), |validate| validate(input))
+        let Some(validate) = handler.validate else {
+            return Ok(());
+        };
+        self.shared.aside(|| validate(input))
+    }
+}
+
+impl Drop for FunctionProgram {
+    /// What the workflow's own parts tell each other while they are dropped does not come from outside.
+    fn drop(&mut self) {
+        self.waker.set_in_step(true);
+        self.future = None;
+        self.updates.clear();
+        self.waker.set_in_step(false);
     }
 }
 

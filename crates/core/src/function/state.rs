@@ -1,13 +1,12 @@
 //! What the calls of one workflow share.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::panic::Location;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context as TaskContext, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use super::calls::Outcome;
+use super::conditions::Conditions;
 use super::context::Birth;
 use super::handlers::Handlers;
 use super::mail::Mail;
@@ -41,6 +40,40 @@ impl Shared {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Lets a handler look at the workflow, which is left as it was, also where the handler panics.
+    pub(super) fn aside<T>(&self, look: impl FnOnce() -> T) -> T {
+        let _aside = Aside::begin(self);
+        look()
+    }
+}
+
+/// A handler looks; afterwards the workflow stands where it stood.
+struct Aside<'a> {
+    shared: &'a Shared,
+    position: u64,
+    last_call: Option<Place>,
+}
+
+impl<'a> Aside<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        let mut state = shared.state();
+        state.aside = true;
+        Self {
+            shared,
+            position: state.next_position,
+            last_call: state.last_call,
+        }
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.aside = false;
+        state.next_position = self.position;
+        state.last_call = self.last_call;
+    }
 }
 
 #[derive(Default)]
@@ -53,9 +86,10 @@ pub(super) struct State {
     pub(super) mail: Mail,
     pub(super) handlers: Handlers,
     pub(super) memory: Memory,
-    conditions: BTreeMap<u64, Condition>,
-    next_condition: u64,
+    pub(super) conditions: Conditions,
     cancelled: Option<String>,
+    /// While a handler looks that may leave no trace.
+    aside: bool,
     pub(super) shutting_down: bool,
     /// Whether what is polled now is shielded: what it asks for goes on when the run is asked to stop.
     pub(super) shielding: bool,
@@ -89,14 +123,6 @@ pub(super) enum OpenKind {
     HumanTask,
 }
 
-struct Condition {
-    shielded: bool,
-    holds: Arc<dyn Fn() -> bool + Send + Sync>,
-    place: Place,
-    waker: Waker,
-    cancelled: Option<WorkflowError>,
-}
-
 impl State {
     pub(super) fn new_position(&mut self, place: Place) -> u64 {
         self.next_position += 1;
@@ -104,21 +130,23 @@ impl State {
         self.next_position
     }
 
-    pub(super) const fn position(&self) -> u64 {
-        self.next_position
-    }
-
-    /// What a query did to the count of calls is undone: it must leave no trace.
-    pub(super) const fn set_position(&mut self, position: u64) {
-        self.next_position = position;
+    /// Whether a handler looks that may leave no trace: whatever it asks for comes to nothing.
+    pub(super) const fn is_aside(&self) -> bool {
+        self.aside
     }
 
     pub(super) fn request(&mut self, position: u64, action: WorkflowAction, place: Place) {
+        if self.aside {
+            return;
+        }
         self.requested
             .insert((position, Way::Asked), (action, place));
     }
 
     pub(super) fn open(&mut self, position: u64, kind: OpenKind, place: Place, waker: Waker) {
+        if self.aside {
+            return;
+        }
         let open = Open {
             kind,
             shielded: self.shielding,
@@ -130,7 +158,9 @@ impl State {
     }
 
     pub(super) fn want_local(&mut self, call: LocalCall) {
-        self.local_calls.push(call);
+        if !self.aside {
+            self.local_calls.push(call);
+        }
     }
 
     /// Those whose outcome has not come: on replay most have.
@@ -231,11 +261,7 @@ impl State {
             self.undo(position, kind, place);
         }
         self.mail.cancel(reason);
-        let exposed = self.conditions.values_mut();
-        for condition in exposed.filter(|condition| !condition.shielded) {
-            condition.cancelled = Some(cancelled(reason));
-            condition.waker.wake_by_ref();
-        }
+        self.conditions.cancel(reason);
     }
 
     pub(super) fn cancel_reason(&self) -> Option<&str> {
@@ -247,20 +273,6 @@ impl State {
         self.open.values().any(|open| open.outcome.is_none())
             || self.mail.is_waited_for()
             || !self.conditions.is_empty()
-    }
-
-    /// Conditions to look at, in the order in which they were set up.
-    pub(super) fn conditions(&self) -> Vec<(u64, Arc<dyn Fn() -> bool + Send + Sync>)> {
-        self.conditions
-            .iter()
-            .map(|(key, condition)| (*key, Arc::clone(&condition.holds)))
-            .collect()
-    }
-
-    pub(super) fn wake_condition(&self, key: u64) {
-        if let Some(condition) = self.conditions.get(&key) {
-            condition.waker.wake_by_ref();
-        }
     }
 
     /// The actions asked for since this was last called, by the positions of their calls.
@@ -279,7 +291,7 @@ impl State {
         let open = self.open.values().filter(|open| open.outcome.is_none());
         open.map(|open| open.place)
             .chain(self.mail.waits_at())
-            .chain(self.conditions.values().map(|condition| condition.place))
+            .chain(self.conditions.waits_at())
             .next()
             .or(self.last_call)
     }
@@ -288,52 +300,4 @@ impl State {
 /// What everything that is waited for answers when the run is asked to stop.
 pub(super) fn cancelled(reason: &str) -> WorkflowError {
     WorkflowError::new(error_types::CANCELLED, reason)
-}
-
-/// Waits until a condition over the workflow's own state holds. Made by [`Context::until`](super::Context::until).
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct Until {
-    pub(super) shared: Arc<Shared>,
-    pub(super) holds: Arc<dyn Fn() -> bool + Send + Sync>,
-    pub(super) place: Place,
-    pub(super) key: Option<u64>,
-}
-
-impl Future for Until {
-    type Output = Result<(), WorkflowError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        if (self.holds)() {
-            return Poll::Ready(Ok(()));
-        }
-        let this = &mut *self;
-        let mut state = this.shared.state();
-        let key = *this.key.get_or_insert_with(|| {
-            state.next_condition += 1;
-            state.next_condition
-        });
-        let shielded = state.shielding;
-        let condition = state.conditions.entry(key).or_insert_with(|| Condition {
-            shielded,
-            holds: Arc::clone(&this.holds),
-            place: this.place,
-            waker: cx.waker().clone(),
-            cancelled: None,
-        });
-        match condition.cancelled.take() {
-            Some(error) => Poll::Ready(Err(error)),
-            None => {
-                condition.waker.clone_from(cx.waker());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl Drop for Until {
-    fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.shared.state().conditions.remove(&key);
-        }
-    }
 }

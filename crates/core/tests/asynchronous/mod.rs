@@ -1,5 +1,7 @@
 //! A live run of an async function, whose log can be replayed at every prefix.
 
+#![allow(dead_code, reason = "each of the test files uses its own part")]
+
 use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;

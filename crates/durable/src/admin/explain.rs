@@ -167,7 +167,7 @@ impl Client {
 
     /// Which signals the code waits for, and where.
     async fn ask_the_code(&self, run: &RunRecord, why: &mut Why) -> Result<()> {
-        match self.rebuilt(run.id).await {
+        match self.reader().rebuilt(run.id).await {
             Ok(program) => {
                 let program = program.program();
                 why.code = program.locate(None);

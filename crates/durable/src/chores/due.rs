@@ -56,6 +56,7 @@ impl Chore for Due {
             let wait = node.until(due).max(SHORTEST);
             node.hub.due.due_in(node.runtime.instant(), wait);
         }
+        node.tell_ended(&fired.runs_timed_out).await;
         Ok(node.hub.due.wait(node.runtime.instant()))
     }
 

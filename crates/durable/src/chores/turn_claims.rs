@@ -34,7 +34,7 @@ impl Chore for TurnClaims {
         if node.workflows.is_empty() {
             return Ok(UNTIL_RUNG);
         }
-        let mut hosted = node.workflows.hosted();
+        let mut hosted = node.workflows.turned();
         let max = settings.turns.claim_max;
         // A desk that is full already would only let the ownerships run out.
         if node.hub.desk.len() >= max * 2 {

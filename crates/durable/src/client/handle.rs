@@ -48,7 +48,7 @@ impl<W> RunHandle<W> {
         self.client.get(self.run_id).await
     }
 
-    /// Waits until the run has ended, however it ends.
+    /// Waits until the run has ended, however it ends, and however long it is blocked meanwhile.
     ///
     /// # Errors
     /// [`Error::is_not_found`]; the store's.
@@ -97,8 +97,18 @@ impl<W> RunHandle<W> {
     }
 
     async fn payload(&self) -> Result<Payload> {
-        let run = self.ended().await?;
         let run_id = self.run_id;
+        let look = || async {
+            let run = self.get().await?;
+            if run.status.is_terminal() {
+                return Ok(Some(run));
+            }
+            match self.client.blocked(&run).await? {
+                Some(blocked) => Err(blocked),
+                None => Ok(None),
+            }
+        };
+        let run = self.client.look_until(run_id, look).await?;
         match run.status {
             WorkflowStatus::Cancelled => {
                 let reason = self.cancel_reason().await?;
@@ -128,7 +138,8 @@ impl<W: WorkflowDefinition> RunHandle<W> {
     /// Waits for the run's result.
     ///
     /// # Errors
-    /// How it ended, where it ended without a result: [`Error::failure`], [`Error::is_cancelled`]; the store's.
+    /// How it ended, where it ended without a result: [`Error::failure`], [`Error::is_cancelled`]. [`Error::is_blocked`] where its code
+    /// cannot go on and no live process has other code: the run is not lost, and the call can be made again. The store's.
     pub async fn result(&self) -> Result<W::Output> {
         read(self.run_id, &self.payload().await?)
     }

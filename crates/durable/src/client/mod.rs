@@ -7,6 +7,7 @@ mod find;
 mod gather;
 mod handle;
 pub mod history;
+mod hosts;
 mod query;
 mod reset;
 mod reset_turn;
@@ -14,6 +15,7 @@ mod schedules;
 mod sets;
 mod start;
 mod update;
+pub mod verify;
 mod waiting;
 
 use std::sync::Arc;
@@ -72,6 +74,7 @@ struct Shared {
 struct Beside {
     worker_id: String,
     owner_lease: Duration,
+    build: String,
     listeners: Arc<Listeners>,
 }
 
@@ -161,6 +164,7 @@ impl Client {
                 beside: Some(Beside {
                     worker_id: node.worker_id.clone(),
                     owner_lease: node.settings.turns.owner_lease,
+                    build: node.settings.build.clone(),
                     listeners: Arc::clone(&node.listeners),
                 }),
                 admission: node.settings.admission.clone().map(|settings| {

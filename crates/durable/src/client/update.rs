@@ -85,13 +85,19 @@ impl UpdateHandle {
         self.run_id
     }
 
-    /// Waits for the answer.
+    /// Waits for the answer. It is given by a process that hosts the run's workflow, wherever that is.
     ///
     /// # Errors
-    /// [`Error::is_update_failed`] where it was refused, failed, or the run ended first; [`Error::is_not_found`] where it was never sent; the store's.
+    /// [`Error::is_update_failed`] where it was refused, failed, or the run ended first; [`Error::is_not_found`] where it was never sent.
+    /// [`Error::is_no_worker_for_type`] where no live process hosts the workflow, and [`Error::is_blocked`] where those that do cannot go
+    /// on: the update is kept and taken when one can, and the call can be made again. The store's.
     pub async fn result<R: DeserializeOwned>(&self) -> Result<R> {
-        let answer = self.client.look_until(self.run_id, || self.answer());
-        self.read(&answer.await?)
+        let answer = tokio::select! {
+            biased;
+            answer = self.client.look_until(self.run_id, || self.answer()) => answer?,
+            hopeless = self.client.hopeless(self.run_id) => return Err(hopeless),
+        };
+        self.read(&answer)
     }
 
     /// The answer, if there is one yet.

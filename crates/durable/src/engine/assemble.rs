@@ -56,9 +56,13 @@ impl Assembly<'_> {
             let missed = decision.missed_updates.into_iter().map(missed_update);
             commit.updates.extend(missed);
         }
-        let answered = decision.answered.into_iter();
-        let answered = answered.map(|(update_id, result)| UpdateAnswer { update_id, result });
-        commit.updates.extend(answered);
+        let refused = decision.refused.into_iter();
+        commit
+            .updates
+            .extend(refused.map(|(update_id, why)| UpdateAnswer {
+                update_id,
+                result: Err(why),
+            }));
         drop_what_was_given_up(&mut commit);
         commit
     }
@@ -161,9 +165,10 @@ impl Assembly<'_> {
         options: &ChildOptions,
     ) -> NewChild {
         let run_id = self.identity.child_run_id(&child_id);
-        let version = self.workflows.newest(workflow_type).unwrap_or_default();
+        let version = options.version.as_deref();
+        let version = version.or_else(|| self.workflows.newest(workflow_type));
         let mut start = StartRun::new(run_id, workflow_type, input);
-        start.version = version.to_owned();
+        version.unwrap_or_default().clone_into(&mut start.version);
         start.trace.clone_from(&self.place.trace);
         start.business_id.clone_from(&options.workflow_id);
         start.execution_timeout = options.execution_timeout;

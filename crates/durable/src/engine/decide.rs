@@ -1,16 +1,16 @@
 //! Decides a turn: what has happened goes in, what is to be committed comes out. Pure, but for the workflow's own code.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use durable_core::{
-    AttemptRecord, Fact, Failure, Payload, ProgramState, QueryError, Turn, TurnError,
-    WorkflowEvent, WorkflowSignal, error_types,
+    AttemptRecord, Fact, Failure, Payload, ProgramState, Turn, TurnError, WorkflowEvent,
+    WorkflowSignal, error_types,
 };
 
+use super::turner::panic_text;
 use crate::persistence::model::{self, FinishedTask, NewStepLog, TaskEnd, TaskOutcome};
 use crate::persistence::{Bug, planted};
 use crate::worker::Finished;
-
-/// Name of an update that is no update but a query, asked where the workflow is not hosted; the query's name follows.
-pub(crate) const ROUTED_QUERY: &str = "durable.query/";
 
 /// What a turn has to take.
 pub(crate) struct Given<'a> {
@@ -34,8 +34,8 @@ pub(crate) struct Decision {
     pub(crate) carried: Vec<WorkflowSignal>,
     /// Updates that arrived too late to be taken.
     pub(crate) missed_updates: Vec<String>,
-    /// Updates that are answered and not on record: refused ones, and queries that came this way.
-    pub(crate) answered: Vec<(String, Result<Payload, Failure>)>,
+    /// Updates that were refused: answered, and not on record.
+    pub(crate) refused: Vec<(String, Failure)>,
 }
 
 /// Hands everything to the program, in order.
@@ -119,9 +119,9 @@ fn take_from_inbox(
         name,
         input,
     } = &fact
-        && let Some(answer) = answer_at_once(program, name, input)
+        && let Some(why) = refusal(program, name, input)
     {
-        decision.answered.push((update_id.clone(), answer));
+        decision.refused.push((update_id.clone(), why));
         return Ok(());
     }
     if let Some(activity_id) = activity_of(&fact) {
@@ -140,23 +140,20 @@ fn take_from_inbox(
     take(program, decision, &fact)
 }
 
-/// The answer to what leaves no trace in the history: a query from elsewhere, an update that is refused.
-fn answer_at_once(
-    program: &ProgramState,
-    name: &str,
-    input: &Payload,
-) -> Option<Result<Payload, Failure>> {
+/// Why an update is not taken, if it is not; it leaves no trace in the history. A validator that panics refuses too: the run is as
+/// it was, and goes on.
+fn refusal(program: &ProgramState, name: &str, input: &Payload) -> Option<Failure> {
     let program = program.program();
-    if let Some(query) = name.strip_prefix(ROUTED_QUERY) {
-        let answer = program.query(query, input);
-        return Some(answer.map_err(|error| match error {
-            QueryError::Failed { failure, .. } => failure,
-            missing @ QueryError::NotFound { .. } => {
-                Failure::new(error_types::QUERY_NOT_FOUND, missing.to_string()).non_retryable()
-            }
-        }));
-    }
-    program.validate_update(name, input).err().map(Err)
+    let asked = catch_unwind(AssertUnwindSafe(|| program.validate_update(name, input)));
+    asked
+        .unwrap_or_else(|panic| {
+            let message = format!(
+                "the validator of update {name:?} panicked: {}",
+                panic_text(&*panic)
+            );
+            Err(Failure::new(error_types::UPDATE_FAILED, message).non_retryable())
+        })
+        .err()
 }
 
 /// A fact that the program never sees because it has ended: signals are kept, the rest has lost its meaning.

@@ -100,7 +100,7 @@ impl Hub {
         self.ring_others(|ring| ring.finished_runs.extend(runs.iter().copied()));
     }
 
-    /// A run that goes on has answered updates: whoever waits at it looks.
+    /// A run that goes on has answered updates, or cannot go on here: whoever waits at it looks.
     pub(crate) fn answered(&self, run_id: Uuid) {
         self.wake_waiters(&[run_id]);
         self.ring_others(|ring| ring.finished_runs.extend([run_id]));

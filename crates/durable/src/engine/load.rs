@@ -208,7 +208,9 @@ impl<'a> Loader<'a> {
         };
         let node = &self.turner.node;
         match rebuild(&node.workflows, &node.runtime, run, events) {
-            Ok((program, resumed)) => {
+            Ok((mut program, resumed)) => {
+                let (hub, run_id) = (Arc::clone(&node.hub), run.id);
+                program.on_foreign_wake(Arc::new(move || hub.ready_runs([run_id])));
                 let begin = (run.sequence == run.history_start).then(|| run.input.clone());
                 Ok(Some(Loaded {
                     program,

@@ -7,7 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use durable_core::{
-    ActivityOptions, Fact, Failure, LocalCall, Payload, RetryDecision, TimeoutType, error_types,
+    ActivityError, ActivityOptions, Fact, Failure, LocalCall, Payload, RetryDecision, TimeoutType,
+    error_types,
 };
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -17,9 +18,11 @@ use uuid::Uuid;
 use super::cache::Place;
 use super::decide::take_local;
 use super::node::Node;
+use super::question::Reader;
 use super::turner::{Fault, Turner, Undecided, guarded, panic_text};
 use crate::activity::{ActivityContext, AttemptTransaction, ContextParts, HeartbeatSink};
 use crate::persistence::model::{ClaimedTask, TaskLease};
+use crate::workflow::ANSWER;
 
 impl Turner {
     /// Finishes a turn whose code waits for local activities, and commits it.
@@ -84,25 +87,52 @@ async fn run(node: &Arc<Node>, place: Place, call: LocalCall) -> Fact {
     }
 }
 
+/// One attempt; past its time it is dropped where it stands.
 async fn attempt_once(
     node: &Arc<Node>,
     place: &Place,
     call: &LocalCall,
     attempt: u32,
 ) -> Result<Payload, Failure> {
+    let running = AssertUnwindSafe(execute(node, place, call, attempt)).catch_unwind();
+    tokio::select! {
+        biased;
+        answered = running => answered.unwrap_or_else(|panic| {
+            let message = format!("the activity panicked: {}", panic_text(&*panic));
+            Err(Failure::new(error_types::ACTIVITY_FAILED, message))
+        }),
+        () = node.runtime.sleep(call.options.start_to_close_timeout) => {
+            Err(TimeoutType::StartToClose.failure())
+        }
+    }
+}
+
+async fn execute(
+    node: &Arc<Node>,
+    place: &Place,
+    call: &LocalCall,
+    attempt: u32,
+) -> Result<Payload, Failure> {
+    if call.activity_type == ANSWER {
+        let reader = Reader {
+            store: &*node.store,
+            runtime: &node.runtime,
+            workflows: &node.workflows,
+        };
+        return reader.answer(&call.input).await;
+    }
+    let refused = |why: String| Failure::new(error_types::ACTIVITY_FAILED, why).non_retryable();
     let Some(activity) = node.pool.activity(&call.activity_type) else {
-        let message = format!(
+        return Err(refused(format!(
             "this process has no activity {}, so it cannot run it locally",
             call.activity_type
-        );
-        return Err(Failure::new(error_types::ACTIVITY_FAILED, message).non_retryable());
+        )));
     };
     if activity.is_transactional() {
-        let message = format!(
+        return Err(refused(format!(
             "activity {} is transactional, and a local activity has no result of its own to commit; call it with ctx.activity",
             call.activity_type
-        );
-        return Err(Failure::new(error_types::ACTIVITY_FAILED, message).non_retryable());
+        )));
     }
     let task = task_of(node, place, call, attempt);
     let context = ActivityContext::new(
@@ -115,22 +145,8 @@ async fn attempt_once(
             runtime: node.runtime.clone(),
         },
     );
-    let running = AssertUnwindSafe(activity.call(context, call.input.clone())).catch_unwind();
-    // An attempt past its time is dropped where it stands.
-    tokio::select! {
-        biased;
-        answered = running => match answered {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(error.into_failure()),
-            Err(panic) => {
-                let message = format!("the activity panicked: {}", panic_text(&*panic));
-                Err(Failure::new(error_types::ACTIVITY_FAILED, message))
-            }
-        },
-        () = node.runtime.sleep(call.options.start_to_close_timeout) => {
-            Err(TimeoutType::StartToClose.failure())
-        }
-    }
+    let answered = activity.call(context, call.input.clone()).await;
+    answered.map_err(ActivityError::into_failure)
 }
 
 /// What its context is told: a task that is in no queue. Its id is the same for every attempt, also after a crash.

@@ -20,6 +20,7 @@ mod hub;
 mod load;
 mod locals;
 mod node;
+mod question;
 mod settings;
 mod settle;
 mod turner;
@@ -32,11 +33,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use builder::EngineBuilder;
-pub(crate) use decide::ROUTED_QUERY;
 pub(crate) use desk::Desk;
 pub(crate) use hub::Hub;
-pub(crate) use load::rebuild;
 pub(crate) use node::{Hosted, Node};
+pub(crate) use question::Reader;
 pub use settings::{ChoreSettings, Settings, TurnSettings};
 pub(crate) use turner::{Turner, panic_text};
 
@@ -170,7 +170,8 @@ impl Engine {
     /// Starts a workflow and waits for its result.
     ///
     /// # Errors
-    /// The start's, or how the run ended where it ended without a result.
+    /// The start's, or how the run ended where it ended without a result; [`Error::is_blocked`](crate::Error::is_blocked) where its code
+    /// cannot go on.
     pub async fn run<W: WorkflowDefinition>(&self, input: W::Input) -> Result<W::Output> {
         let run = self.client.start::<W>(input).await?;
         run.result().await

@@ -8,6 +8,7 @@ use std::time::Duration;
 use durable_core::{Payload, Timestamp};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::hub::Hub;
 use super::settings::Settings;
@@ -73,6 +74,19 @@ impl Node {
         let left = instant.duration_since(now);
         // A microsecond is cut off by some stores: not to be early is to come once instead of twice.
         Duration::try_from(left).map_or(Duration::ZERO, |left| left + Duration::from_millis(1))
+    }
+
+    /// Tells listeners of runs that were ended from outside. They want to know more than the id; where that cannot be read, the
+    /// history has it.
+    pub(crate) async fn tell_ended(&self, runs: &[Uuid]) {
+        if !self.listeners.is_anybody_there() {
+            return;
+        }
+        for run_id in runs {
+            if let Ok(Some(run)) = self.store.get_run(*run_id).await {
+                self.listeners.ended(&run);
+            }
+        }
     }
 
     /// The run has to be over by then.

@@ -133,8 +133,14 @@ impl Turner {
         } = loaded;
         let nothing = begin.is_none() && facts.is_empty() && finished.is_empty();
         if nothing && resumed.events.is_empty() && !program.waits_for_local() {
-            self.keep(program, place);
-            return Ok(None);
+            // Rung for without a fact: something else than a fact may have woken the code.
+            return match guarded(|| program.check()) {
+                Ok(()) => {
+                    self.keep(program, place);
+                    Ok(None)
+                }
+                Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),
+            };
         }
         let facts_through = facts.last().map_or(place.consumed, |fact| fact.arrival);
         if planted(Bug::ArrivalsForgotten) {
@@ -243,6 +249,8 @@ impl Turner {
             // Its next claim comes to the same point and tries again.
             error!(run_id = %fault.run_id, %error, "the block could not be stored");
         }
+        // Whoever waits for its result is told.
+        self.node.hub.answered(fault.run_id);
     }
 }
 

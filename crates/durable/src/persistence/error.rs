@@ -105,6 +105,26 @@ impl StoreError {
         }
     }
 
+    /// Whether the database could not be reached, at the start or later: its address, the network or the server is to blame.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } => true,
+            Self::Open { source, .. } => {
+                let first = source
+                    .as_deref()
+                    .map(|error| error as &(dyn std::error::Error + 'static));
+                let mut causes = std::iter::successors(first, |error| error.source());
+                causes.any(|cause| {
+                    cause
+                        .downcast_ref::<std::io::Error>()
+                        .is_some_and(is_of_the_network)
+                })
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the call may have been carried out although it failed: read back before deciding.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
@@ -152,4 +172,19 @@ impl From<PayloadError> for StoreError {
     fn from(error: PayloadError) -> Self {
         Self::Invalid(error.to_string())
     }
+}
+
+/// Opening a store fails of files or of the network; a name that cannot be resolved has no kind of its own, so the files' are listed.
+fn is_of_the_network(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    !matches!(
+        error.kind(),
+        ErrorKind::NotFound
+            | ErrorKind::PermissionDenied
+            | ErrorKind::AlreadyExists
+            | ErrorKind::NotADirectory
+            | ErrorKind::IsADirectory
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::StorageFull
+    )
 }

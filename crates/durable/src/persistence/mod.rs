@@ -14,6 +14,7 @@
 pub(crate) mod backoff;
 mod bell;
 pub mod check;
+pub mod checkup;
 mod error;
 pub mod limits;
 pub mod memory;

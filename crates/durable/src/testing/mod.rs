@@ -46,7 +46,6 @@ mod setup;
 mod simulate;
 mod store;
 mod thread;
-mod verify;
 mod watch;
 mod world;
 
@@ -57,4 +56,5 @@ pub use gate::Step;
 pub use run::TestRun;
 pub use setup::TestEnvBuilder;
 pub use simulate::{Divergence, Simulated, Simulation, simulate};
-pub use verify::{Refused, Verified, Verifier, VerifyError, verify, verify_all};
+
+pub use crate::client::verify::{Refused, Verified, Verifier, VerifyError, verify, verify_all};

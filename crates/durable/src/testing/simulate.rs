@@ -13,11 +13,11 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use super::Verifier;
 use super::compare;
 use super::fault::{Call, Fault};
 use super::gate::Gate;
 use super::setup::{Setup, TestEnvBuilder};
-use super::verify::Verifier;
 use super::watch::Watch;
 use super::world::World;
 use crate::client::RunHandle;

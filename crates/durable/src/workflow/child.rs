@@ -65,6 +65,11 @@ impl<O> ChildCall<O> {
         self.run_id
     }
 
+    /// The version it is pinned to, whether or not this process hosts it; without one, the newest that this process hosts.
+    pub fn version(self, version: impl Into<String>) -> Self {
+        self.with(|options| options.version = Some(version.into()))
+    }
+
     /// What happens to it when this run ends first.
     pub fn close_policy(self, policy: ClosePolicy) -> Self {
         self.with(|options| options.close_policy = policy)

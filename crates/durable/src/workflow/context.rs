@@ -100,6 +100,9 @@ impl WorkflowContext {
         let input = Payload::from_value(&input);
         let defaults = W::defaults();
         let mut call = self.child_call(Location::caller(), W::TYPE.to_owned(), input);
+        if !W::VERSION.is_empty() {
+            call = call.version(W::VERSION);
+        }
         if let Some(timeout) = defaults.execution_timeout {
             call = call.execution_timeout(timeout);
         }
@@ -160,7 +163,8 @@ impl WorkflowContext {
         self.core.on_signal(name, &handler);
     }
 
-    /// Sets up a query. The handler looks at the workflow's own state ([`State`]) and must not change it.
+    /// Sets up a query. The handler looks at the workflow's own state ([`State`]) and must not change it; what it asks the context
+    /// for comes to nothing.
     pub fn on_query<I: DeserializeOwned, O: Serialize>(
         &self,
         name: impl Into<String>,

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use durable_core::function::{Body, Ending, FunctionProgram};
 use durable_core::{Payload, WorkflowError};
+use tokio::task::unconstrained;
 
 use super::{Birth, Program, WorkflowContext, WorkflowDefinition};
 
@@ -20,14 +21,16 @@ where
     let body: Body = Box::new(|context, input| {
         let input = input.to_value()?;
         let future = body(WorkflowContext::new(context), input);
-        Ok(Box::pin(async move {
+        // A turn is polled within a task whose budget others have used up: tokio's own futures would wait for more of it,
+        // for which no fact ever comes.
+        Ok(Box::pin(unconstrained(async move {
             match future.await {
                 Ok(output) => {
                     Payload::from_value(&output).map_or_else(Ending::Unreadable, Ending::Completed)
                 }
                 Err(error) => Ending::Failed(error),
             }
-        }))
+        })))
     });
     Box::new(FunctionProgram::new(birth, body))
 }

@@ -9,6 +9,7 @@ mod child;
 mod context;
 mod function;
 mod local;
+mod question;
 mod saga;
 mod select;
 mod signal;
@@ -16,6 +17,7 @@ mod single;
 mod sleep;
 mod state;
 mod update;
+mod version;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +30,7 @@ pub use durable_core::function::{Birth, RunInfo, Scope};
 pub use durable_core::{Program, Workflow};
 pub use function::{WorkflowResult, function_program};
 pub use local::LocalActivityCall;
+pub(crate) use question::{ANSWER, Answer, Question, question_type};
 pub use saga::Saga;
 pub use signal::{SignalCall, SignalOrTimeout};
 pub use single::{ActivityRequest, ActivityRun};
@@ -176,14 +179,25 @@ impl WorkflowRegistry {
         self.factory(workflow_type, version).is_some()
     }
 
-    /// The newest version of a type: what a new run of it is pinned to.
+    /// The newest version of a type, in the order of semantic versions: what a new run of it is pinned to.
     #[must_use]
     pub fn newest(&self, workflow_type: &str) -> Option<&str> {
-        self.by_type
-            .keys()
-            .rev()
-            .find(|hosted| hosted.workflow_type == workflow_type)
+        let of_type = self.by_type.keys();
+        let of_type = of_type.filter(|hosted| hosted.workflow_type == workflow_type);
+        of_type
             .map(|hosted| hosted.version.as_str())
+            .max_by(|a, b| version::compare(a, b))
+    }
+
+    /// Whose turns are taken here: the types that are hosted, and the questions to their runs.
+    pub(crate) fn turned(&self) -> Vec<HostedType> {
+        let mut turned = self.hosted();
+        let questions = self.by_type.keys().map(|hosted| HostedType {
+            workflow_type: question_type(&hosted.workflow_type),
+            version: hosted.version.clone(),
+        });
+        turned.extend(questions);
+        turned
     }
 
     pub(crate) fn program(&self, birth: Birth) -> Option<Box<dyn Program>> {
@@ -193,6 +207,11 @@ impl WorkflowRegistry {
     }
 
     fn factory(&self, workflow_type: &str, version: &str) -> Option<Factory> {
+        if let Some(asked) = question::asked_type(workflow_type) {
+            // Whoever hosts a workflow answers for its runs.
+            let answers: Factory = question::QuestionRun::program;
+            return self.factory(asked, version).map(|_| answers);
+        }
         let key = HostedType {
             workflow_type: workflow_type.to_owned(),
             version: version.to_owned(),

@@ -41,8 +41,7 @@ impl<T> SignalCall<T> {
     pub fn timeout(self, span: impl Span) -> SignalOrTimeout<T> {
         let sleep = self.ctx.sleep(span);
         SignalOrTimeout {
-            signal: self,
-            sleep: Some(sleep),
+            waits: Some((self, sleep)),
         }
     }
 }
@@ -67,23 +66,26 @@ fn read<T: DeserializeOwned>(name: &str, signal: &WorkflowSignal) -> WorkflowRes
 /// A wait for a signal that gives up after a while: to be awaited.
 #[must_use = "a wait does nothing unless it is awaited"]
 pub struct SignalOrTimeout<T> {
-    signal: SignalCall<T>,
-    /// None once the wait is over: dropping it cancels the timer.
-    sleep: Option<Sleep>,
+    /// None once one of them has answered: dropping the other cancels the timer, or leaves the signal to the next who waits.
+    waits: Option<(SignalCall<T>, Sleep)>,
 }
 
 impl<T: DeserializeOwned> Future for SignalOrTimeout<T> {
     type Output = WorkflowResult<Option<T>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let Poll::Ready(signal) = Pin::new(&mut this.signal).poll(cx) {
-            this.sleep = None;
-            return Poll::Ready(signal.map(Some));
-        }
-        let Some(sleep) = &mut this.sleep else {
-            return Poll::Pending;
+        let (signal, sleep) = self
+            .waits
+            .as_mut()
+            .expect("a wait for a signal was polled after it had answered");
+        let answer = match Pin::new(signal).poll(cx) {
+            Poll::Ready(signal) => signal.map(Some),
+            Poll::Pending => match Pin::new(sleep).poll(cx) {
+                Poll::Ready(slept) => slept.map(|()| None),
+                Poll::Pending => return Poll::Pending,
+            },
         };
-        Pin::new(sleep).poll(cx).map(|slept| slept.map(|()| None))
+        self.waits = None;
+        Poll::Ready(answer)
     }
 }

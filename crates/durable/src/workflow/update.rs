@@ -8,6 +8,7 @@ use durable_core::function::{Context, UpdateFuture, UpdateHandler};
 use durable_core::{Failure, Payload, PayloadError, WorkflowError, error_types};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::task::unconstrained;
 
 use super::WorkflowResult;
 
@@ -28,11 +29,12 @@ impl<I: DeserializeOwned + Send + 'static> UpdateSetup<I> {
     {
         let run = move |input: Payload| -> UpdateFuture {
             let handling = input.to_value().map(&handler);
-            Box::pin(async move {
+            // As for a workflow's own body.
+            Box::pin(unconstrained(async move {
                 let answer = handling.map_err(unreadable)?.await;
                 let answer = answer.map_err(WorkflowError::into_failure)?;
                 Payload::from_value(&answer).map_err(unwritable)
-            })
+            }))
         };
         let handler = UpdateHandler {
             run: Arc::new(run),
@@ -47,7 +49,8 @@ impl<I: DeserializeOwned + Send + 'static> UpdateSetup<I> {
         }
     }
 
-    /// A check that is made before anything of an update is recorded: refused there, it never happened.
+    /// A check that is made before anything of an update is recorded: refused there, it never happened. It may look at the
+    /// workflow and must not change it; what it asks the context for comes to nothing, and if it panics the update is refused.
     pub fn validate<E: Into<WorkflowError>>(
         mut self,
         check: impl Fn(&I) -> Result<(), E> + Send + Sync + 'static,

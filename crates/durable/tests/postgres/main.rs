@@ -5,6 +5,7 @@
 
 mod bell;
 mod changes;
+mod checkup;
 mod claims;
 mod encoded;
 mod explain;

@@ -193,7 +193,7 @@ pub(super) fn parse_id(text: &str) -> Result<Uuid, Problem> {
 /// The caller's own name for a request, so that sending it twice is doing it once.
 pub(super) struct IdempotencyKey(pub(super) Option<String>);
 
-const KEY_CHARS_MAX: usize = 255;
+const KEY_CHARS_MAX: usize = 512;
 
 impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;

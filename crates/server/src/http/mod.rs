@@ -29,7 +29,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
@@ -50,6 +50,7 @@ pub const ALIAS: &str = "/api/durable";
 pub fn router(app: App) -> Router {
     let described = std::sync::Arc::new(openapi::describe());
     metrics::samples::keep_sampling(&app);
+    let scraped = behind(&app, Permission::Read, get(metrics::get_metrics));
     let guarded = guarded(&app);
     Router::new()
         .nest(PREFIX, guarded.clone())
@@ -58,6 +59,7 @@ pub fn router(app: App) -> Router {
             "/openapi.json",
             get(move || async move { Json(&*described).into_response() }),
         )
+        .route("/metrics", scraped)
         .route("/livez", get(probes::livez))
         .route("/healthz", get(probes::livez))
         .route("/readyz", get(probes::readyz))
@@ -81,14 +83,19 @@ fn guarded(app: &App) -> Router<App> {
         .fold(Router::new(), |router, route| {
             let paths: Vec<String> = route.described.1.paths.keys().cloned().collect();
             let (permission, handler) = route.handler();
-            let app = app.clone();
-            let handler = handler.route_layer(from_fn(move |request, next| {
-                guard::admit(app.clone(), permission, request, next)
-            }));
+            let handler = behind(app, permission, handler);
             paths
                 .iter()
                 .fold(router, |router, path| router.route(path, handler.clone()))
         })
+}
+
+/// Puts a guard before a handler.
+fn behind(app: &App, permission: Permission, handler: MethodRouter<App>) -> MethodRouter<App> {
+    let app = app.clone();
+    handler.route_layer(from_fn(move |request, next| {
+        guard::admit(app.clone(), permission, request, next)
+    }))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Problem {

@@ -134,6 +134,7 @@ codes! {
     InvalidParameter = "invalid_parameter", BAD_REQUEST, "A parameter does not fit";
     InvalidCursor = "invalid_cursor", BAD_REQUEST, "The cursor is not one of this list's";
     InvalidRequest = "invalid_request", BAD_REQUEST, "The request cannot be carried out";
+    InvalidProgram = "invalid_program", BAD_REQUEST, "The program has a mistake";
     Unauthenticated = "unauthenticated", UNAUTHORIZED, "A token is needed";
     Forbidden = "forbidden", FORBIDDEN, "The token does not allow it";
     NotFound = "not_found", NOT_FOUND, "There is no such thing";

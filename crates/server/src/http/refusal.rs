@@ -53,7 +53,10 @@ fn code_of(error: &Error) -> Code {
         (error.is_shutting_down(), Code::ShuttingDown),
         (error.is_no_worker_for_type(), Code::NoWorker),
         (error.is_not_begun(), Code::NotBegun),
-        (error.is_unreadable(), Code::RunUnreadable),
+        (
+            error.is_unreadable() || error.is_blocked(),
+            Code::RunUnreadable,
+        ),
         (error.is_inbox_full(), Code::InboxFull),
         (error.is_invalid(), Code::InvalidRequest),
         (error.failure().is_some(), Code::QueryFailed),

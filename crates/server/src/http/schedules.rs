@@ -27,7 +27,7 @@ use crate::App;
 #[serde(deny_unknown_fields)]
 pub(super) struct ScheduleRequest {
     /// Your own name for it.
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(min_length = 1, max_length = 512)]
     id: String,
     /// Five fields: minute, hour, day of the month, month, day of the week.
     #[schema(example = "0 9 * * 1-5")]
@@ -37,7 +37,7 @@ pub(super) struct ScheduleRequest {
     #[schema(default = "UTC", example = "Europe/Vienna")]
     time_zone: String,
     /// Which workflow each tick starts.
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(min_length = 1, max_length = 200)]
     workflow_type: String,
     /// The input of its runs.
     #[serde(default)]

@@ -9,7 +9,7 @@ pub(super) struct Whole(pub(super) u64);
 impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
-        if let Some(whole) = number.as_u64() {
+        if let Some(whole) = number.as_u64().filter(|whole| *whole <= MAX) {
             return Ok(Self(whole));
         }
         let float = number.as_f64().unwrap_or(f64::NAN);
@@ -28,6 +28,8 @@ impl<'de> Deserialize<'de> for Whole {
     }
 }
 
+/// As far as the description's 64-bit integers go.
+const MAX: u64 = i64::MAX as u64;
 /// Up to here a double holds every whole number.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -42,7 +44,7 @@ mod tests {
             ("3.0", 3),
             ("0", 0),
             ("1e3", 1000),
-            ("18446744073709551615", u64::MAX),
+            ("9223372036854775807", MAX),
         ] {
             assert_eq!(
                 serde_json::from_str::<Whole>(text).unwrap(),
@@ -50,7 +52,7 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["-1", "3.5", "1e300", "\"3\"", "null"] {
+        for text in ["-1", "3.5", "1e300", "9223372036854775808", "\"3\"", "null"] {
             assert!(serde_json::from_str::<Whole>(text).is_err(), "{text}");
         }
     }

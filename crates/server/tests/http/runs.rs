@@ -110,7 +110,7 @@ async fn same_key_is_the_same_run() {
     world
         .send(differing)
         .await
-        .refused(StatusCode::BAD_REQUEST, "invalid_body");
+        .refused(StatusCode::CONFLICT, "conflict");
 }
 
 #[tokio::test]
@@ -237,4 +237,61 @@ async fn history_is_read_in_pages_and_exported_whole() {
     file.expect(StatusCode::OK);
     let history = everruns_durable::client::History::from_json(&file.text).unwrap();
     assert_eq!(history.events.len(), types.len());
+}
+
+#[tokio::test]
+async fn programs_run_and_their_mistakes_are_told_at_the_start() {
+    let world = World::open().await;
+    let program = json!({"steps": [
+        {"do": "activity", "type": "add", "input": {"a": 1, "b": 2}, "save": "sum"},
+        {"do": "return", "value": {"$": "sum"}},
+    ]});
+    let id = world.start("durable.program", program).await;
+    assert_eq!(world.ended(&id).await["result"], 3);
+    let bad = json!({"workflow_type": "durable.program", "input": {"steps": [{"do": "sleep", "ms": 1}, {"do": "dance"}]}});
+    let problem = world
+        .post("/workflows", &bad)
+        .await
+        .refused(StatusCode::BAD_REQUEST, "invalid_program");
+    assert!(
+        problem["detail"].as_str().unwrap().contains("steps[1]"),
+        "{problem}"
+    );
+    let schedule =
+        json!({"id": "s", "cron": "* * * * *", "workflow_type": "durable.program", "input": {}});
+    world
+        .post("schedules", &schedule)
+        .await
+        .refused(StatusCode::BAD_REQUEST, "invalid_program");
+}
+
+#[tokio::test]
+async fn why_names_what_the_run_waits_for() {
+    let world = World::open().await;
+    let id = world.start("holding", Value::Null).await;
+    let path = format!("/workflows/{id}/why");
+    let why = loop {
+        let why = world.get(&path).await.expect(StatusCode::OK);
+        if why["waits_for"][0]["kind"] == "signal" {
+            break why;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(why["waits_for"][0]["name"], "go", "{why}");
+    assert!(
+        why["summary"].as_str().unwrap().contains("signal \"go\""),
+        "{why}"
+    );
+    assert!(
+        why["code"].as_str().unwrap().contains("world.rs:"),
+        "the line that waits is named: {why}"
+    );
+    world
+        .post(&format!("/workflows/{id}/terminate"), &json!({}))
+        .await
+        .expect(StatusCode::OK);
+    assert_eq!(
+        world.get(&path).await.expect(StatusCode::OK)["waits_for"][0]["kind"],
+        "ended"
+    );
 }

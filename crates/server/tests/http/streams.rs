@@ -82,3 +82,27 @@ async fn bad_last_event_id_is_refused() {
             .refused(StatusCode::BAD_REQUEST, "invalid_parameter");
     }
 }
+
+#[tokio::test]
+async fn metrics_begin_with_a_snapshot() {
+    let world = World::open().await;
+    let response = world
+        .request(Method::GET, "metrics/stream")
+        .send()
+        .await
+        .unwrap();
+    let text = read(response, |text| text.contains("\n\n")).await;
+    assert!(text.contains("event: snapshot"), "{text}");
+    let data = text
+        .lines()
+        .find_map(|line| line.strip_prefix("data: "))
+        .unwrap();
+    let point: Value = serde_json::from_str(data).unwrap();
+    assert!(
+        point["timestamp"].is_string() && point["pending_tasks"].is_number(),
+        "{point}"
+    );
+    let series = world.get("metrics/timeseries").await.expect(StatusCode::OK);
+    assert_eq!(series["interval_ms"], 10_000);
+    assert_eq!(series["points"][0], point);
+}

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use durable_program::{BuiltIns, HostAllowList};
 use durable_server::auth::Access;
 use durable_server::{App, AppSettings, http};
 use everruns_durable::prelude::*;
@@ -91,7 +92,10 @@ impl World {
         access: Access,
         folder: Option<tempfile::TempDir>,
     ) -> Self {
-        let engine = engine
+        let built_ins = BuiltIns {
+            http_hosts: HostAllowList::default(),
+        };
+        let engine = durable_program::register(engine, built_ins)
             .workflow::<increment>()
             .workflow::<failing>()
             .workflow::<parking>()

@@ -2,6 +2,7 @@
 //!
 //! It talks by lines. It says `ready`, then takes commands from standard input until that is closed, and shuts down:
 //! - `start SCRIPT`: starts a scripted run and says `started RUN`
+//! - `march STEPS`: starts an async workflow of so many steps, one after the other, and says `started RUN`
 //! - `await RUN`: waits for a run and says `ended RUN STATUS`
 
 use std::io::{BufRead as _, Write as _};
@@ -43,6 +44,18 @@ pub(crate) struct Args {
     /// No activity ends: it writes its effect down and hangs, until the process is killed
     #[arg(long)]
     hang: bool,
+    /// The `effect` with this input hangs
+    #[arg(long, value_name = "STEP")]
+    hang_at: Option<u64>,
+}
+
+#[workflow]
+async fn marching(ctx: WorkflowContext, steps: u64) -> WorkflowResult<u64> {
+    for step in 1..=steps {
+        let done: u64 = ctx.activity_named("effect", step).await?;
+        assert_eq!(done, step, "each step has its own answer");
+    }
+    Ok(steps)
 }
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -58,7 +71,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
             settings.chores.reap_interval = lease / 4;
         });
     if args.workflows {
-        builder = builder.workflow::<Scripted>();
+        builder = builder.workflow::<Scripted>().workflow::<marching>();
     }
     let engine = with_activities(builder, args)?.start().await?;
     say("ready")?;
@@ -81,7 +94,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// writes down when it is told to stop.
 fn with_activities(builder: EngineBuilder, args: &Args) -> anyhow::Result<EngineBuilder> {
     let effects = Arc::new(EffectsFile::append_to(&args.effects)?);
-    let hang = args.hang;
+    let (hang, hang_at) = (args.hang, args.hang_at);
     let down = args.effects.with_extension("down");
     let note = move |effects: &EffectsFile, ctx: &ActivityContext| {
         effects.note(ctx.workflow_id, &ctx.activity_id, ctx.attempt)
@@ -94,7 +107,7 @@ fn with_activities(builder: EngineBuilder, args: &Args) -> anyhow::Result<Engine
             let effects = Arc::clone(&effect);
             async move {
                 note(&effects, &ctx)?;
-                hang_if(hang).await;
+                hang_if(hang || hang_at.is_some() && hang_at == input.as_u64()).await;
                 Ok(input)
             }
         })
@@ -167,6 +180,10 @@ async fn obey(client: &Client, command: &str) -> anyhow::Result<()> {
         "start" => {
             let script: Script = serde_json::from_str(rest)?;
             let run = client.start::<Scripted>(script).await?;
+            say(&format!("started {}", run.id()))
+        }
+        "march" => {
+            let run = client.start::<marching>(rest.parse()?).await?;
             say(&format!("started {}", run.id()))
         }
         "await" => {

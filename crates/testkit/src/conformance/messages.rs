@@ -272,11 +272,7 @@ async fn a_cancelled_child_is_a_failed_one_to_its_parent(w: &World) {
     let turn = World::cancelling(w.turn(child).await);
     w.committed(turn).await;
     w.relay().await;
-    let error = Failure::new(
-        error_types::CHILD_WORKFLOW_FAILED,
-        "the child was cancelled",
-    )
-    .non_retryable();
+    let error = Failure::new(error_types::CANCELLED, "the child was cancelled").non_retryable();
     assert_eq!(w.waiting_events(parent).await, [end(Err(error), child)]);
 }
 

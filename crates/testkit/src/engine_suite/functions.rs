@@ -31,12 +31,12 @@ claims! { "functions":
 }
 
 #[activity]
-async fn greet(name: String) -> ActivityResult<String> {
+pub(super) async fn greet(name: String) -> ActivityResult<String> {
     Ok(format!("Hello, {name}!"))
 }
 
 #[workflow]
-async fn hello(ctx: WorkflowContext, name: String) -> WorkflowResult<String> {
+pub(super) async fn hello(ctx: WorkflowContext, name: String) -> WorkflowResult<String> {
     ctx.activity::<greet>(name).await
 }
 
@@ -68,7 +68,7 @@ fn engine(arena: &Arena, effects: &Effects) -> EngineBuilder {
 }
 
 /// Notes that it ran, and answers what it was given.
-struct Noted(Effects);
+pub(super) struct Noted(pub(super) Effects);
 
 #[async_trait]
 impl Activity for Noted {
@@ -83,7 +83,7 @@ impl Activity for Noted {
 }
 
 /// Runs until it is cancelled, and notes both.
-struct Gate(Effects);
+pub(super) struct Gate(pub(super) Effects);
 
 #[async_trait]
 impl Activity for Gate {
@@ -100,7 +100,7 @@ impl Activity for Gate {
 }
 
 /// Never answers.
-struct Never;
+pub(super) struct Never;
 
 #[async_trait]
 impl Activity for Never {
@@ -114,7 +114,7 @@ impl Activity for Never {
 }
 
 /// Fails for good.
-struct Fails;
+pub(super) struct Fails;
 
 #[async_trait]
 impl Activity for Fails {

@@ -1,6 +1,7 @@
 //! Listeners.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use everruns_durable::Engine;
 use everruns_durable::observability::{Lifecycle, LifecycleEvent};
@@ -13,6 +14,7 @@ use super::{Arena, Effects, Script, Scripted, Step, claims};
 claims! { "listeners":
     the_life_of_a_run_is_told_in_order,
     every_end_is_told_with_its_reason,
+    a_run_that_is_out_of_time_is_told_of,
     a_new_iteration_is_no_new_run,
     a_listener_that_panics_breaks_nothing_and_the_next_one_hears,
 }
@@ -128,6 +130,32 @@ async fn every_end_is_told_with_its_reason(arena: &Arena) {
         Lifecycle::RunFailed { error } => assert_eq!(error.error_type, "WorkflowTerminated"),
         other => panic!("{other:?}"),
     }
+}
+
+async fn a_run_that_is_out_of_time_is_told_of(arena: &Arena) {
+    let (told, effects) = (Effects::new(), Effects::new());
+    let notes = told.clone();
+    let engine = arena.engine(&effects).listener(move |event| {
+        if let Lifecycle::RunFailed { error } = &event.what {
+            notes.note(format!("{} {}", event.run_id, error.error_type));
+        }
+    });
+    let engine = engine.start().await.expect("starts");
+    let wait = Script::of([Step::Signal {
+        name: "never".to_owned(),
+    }]);
+    let soon = Duration::from_millis(1);
+    let client = engine.client();
+    let by_run = client.start::<Scripted>(wait.clone()).run_timeout(soon);
+    let by_run = by_run.await.expect("starts");
+    let by_execution = client.start::<Scripted>(wait).execution_timeout(soon);
+    let by_execution = by_execution.await.expect("starts");
+    told.reached(&format!("{} RunTimeout", by_run.id()), 1)
+        .await;
+    let told_of = format!("{} ExecutionTimeout", by_execution.id());
+    told.reached(&told_of, 1).await;
+    assert_eq!(told.all().len(), 2, "each once: {:?}", told.all());
+    engine.shutdown().await.expect("stops");
 }
 
 async fn a_new_iteration_is_no_new_run(arena: &Arena) {

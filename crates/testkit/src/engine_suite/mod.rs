@@ -18,12 +18,18 @@ mod apart;
 mod cancelling;
 mod children;
 mod chores;
+mod cleaning;
 mod dynamic;
+mod families;
 mod faults;
 mod finding;
+mod foreign;
 mod functions;
 mod listeners;
+mod locals;
+mod looking;
 mod once;
+mod races;
 mod recovering;
 mod reliability;
 mod schedules;
@@ -31,6 +37,7 @@ mod scripted;
 mod sharp;
 mod signals;
 mod stopping;
+mod surface;
 mod timeouts;
 mod timers;
 mod turns;
@@ -161,18 +168,25 @@ pub fn all() -> Vec<Claim> {
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,
+        cleaning::CLAIMS,
         dynamic::CLAIMS,
+        families::CLAIMS,
         faults::CLAIMS,
+        foreign::CLAIMS,
         functions::CLAIMS,
         finding::CLAIMS,
         listeners::CLAIMS,
+        locals::CLAIMS,
+        looking::CLAIMS,
         once::CLAIMS,
+        races::CLAIMS,
         recovering::CLAIMS,
         reliability::CLAIMS,
         schedules::CLAIMS,
         sharp::CLAIMS,
         signals::CLAIMS,
         stopping::CLAIMS,
+        surface::CLAIMS,
         timeouts::CLAIMS,
         timers::CLAIMS,
         turns::CLAIMS,

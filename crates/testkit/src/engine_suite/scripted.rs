@@ -510,7 +510,7 @@ impl Effects {
         *self.shared.open.lock()
     }
 
-    async fn pass_gate(&self) {
+    pub(super) async fn pass_gate(&self) {
         loop {
             let opened = self.shared.gate.notified();
             tokio::pin!(opened);

@@ -20,11 +20,8 @@ claims! { "sharp":
     a_late_activity_result_is_dropped,
     a_late_child_completion_cannot_flip_a_selects_winner,
     a_late_signal_is_not_eaten_by_a_timed_out_wait,
-    a_result_that_arrives_before_the_deadline_beats_the_timeout,
-    a_heartbeat_after_the_finish_is_ignored,
     an_in_flight_run_keeps_the_old_path_after_a_patch,
     a_reset_replays_from_the_chosen_point_and_late_results_are_refused,
-    a_signal_at_the_moment_of_completion_is_in_the_history_or_refused,
     an_update_is_validated_before_it_changes_anything,
     a_query_during_a_turn_never_sees_half_of_it,
     a_divergence_blocks_the_run_until_a_build_that_matches_comes,
@@ -32,7 +29,7 @@ claims! { "sharp":
 }
 
 /// Notes what it was given, and answers it.
-struct Note(Effects);
+pub(super) struct Note(pub(super) Effects);
 
 #[async_trait]
 impl Activity for Note {
@@ -87,7 +84,7 @@ fn steps() -> Vec<String> {
     (0..5).map(|step| format!("step {step}")).collect()
 }
 
-async fn names(engine: &Engine, run_id: Uuid) -> Vec<&'static str> {
+pub(super) async fn names(engine: &Engine, run_id: Uuid) -> Vec<&'static str> {
     let history = engine.client().history(run_id).await.expect("there");
     let events = history.events.iter();
     events.map(|event| event.event.event_type()).collect()
@@ -265,74 +262,6 @@ async fn a_late_signal_is_not_eaten_by_a_timed_out_wait(arena: &Arena) {
     engine.shutdown().await.expect("stops");
 }
 
-#[workflow]
-async fn in_time(ctx: WorkflowContext) -> WorkflowResult<String> {
-    select! {
-        slept = ctx.sleep("PT1H") => slept.map(|()| "late".to_owned()),
-        noted = ctx.activity::<Note>("in time".to_owned()) => noted,
-    }
-}
-
-async fn a_result_that_arrives_before_the_deadline_beats_the_timeout(arena: &Arena) {
-    let effects = Effects::new();
-    let engine = engine(arena, &effects).workflow::<in_time>();
-    let engine = engine.start().await.expect("starts");
-    let run = engine.client().start::<in_time>(()).await.expect("starts");
-    assert_eq!(run.result().await.expect("completes"), "in time");
-    let names = names(&engine, run.id()).await;
-    assert!(names.contains(&"timer.cancelled") && !names.contains(&"timer.fired"));
-    engine.shutdown().await.expect("stops");
-}
-
-/// Keeps its context, and beats with it after it has answered.
-struct Lingers(Effects);
-
-#[async_trait]
-impl Activity for Lingers {
-    const TYPE: &'static str = "lingers";
-    type Input = ();
-    type Output = ();
-
-    async fn execute(&self, ctx: &ActivityContext, (): ()) -> ActivityResult<()> {
-        let (ctx, effects) = (ctx.clone(), self.0.clone());
-        tokio::spawn(async move {
-            effects.reached("over", 1).await;
-            let beat = ctx.heartbeat(Some(serde_json::json!("late"))).await;
-            effects.note(format!("beat {}", beat.is_ok()));
-        });
-        Ok(())
-    }
-}
-
-#[workflow]
-async fn lingering(ctx: WorkflowContext) -> WorkflowResult<()> {
-    ctx.activity::<Lingers>(()).await?;
-    ctx.activity::<Note>("over".to_owned()).await?;
-    ctx.signal::<()>("end").await
-}
-
-async fn a_heartbeat_after_the_finish_is_ignored(arena: &Arena) {
-    let effects = Effects::new();
-    let engine = engine(arena, &effects)
-        .workflow::<lingering>()
-        .activity(Lingers(effects.clone()));
-    let engine = engine.start().await.expect("starts");
-    let run = engine
-        .client()
-        .start::<lingering>(())
-        .await
-        .expect("starts");
-    while effects.count("beat true") + effects.count("beat false") == 0 {
-        tokio::task::yield_now().await;
-    }
-    run.signal("end", &()).await.expect("sends");
-    run.result().await.expect("completes");
-    let names = names(&engine, run.id()).await;
-    let done = names.iter().filter(|name| **name == "activity.completed");
-    assert_eq!(done.count(), 2);
-    engine.shutdown().await.expect("stops");
-}
-
 /// One type, two builds: the code before a change and after it.
 struct Before;
 struct After;
@@ -472,32 +401,6 @@ async fn a_reset_replays_from_the_chosen_point_and_late_results_are_refused(aren
         .iter()
         .filter(|event| event.event.event_type() == "activity.completed");
     assert_eq!(ends.count(), 2);
-    engine.shutdown().await.expect("stops");
-}
-
-#[workflow]
-async fn one_signal(ctx: WorkflowContext) -> WorkflowResult<u32> {
-    ctx.signal("go").await
-}
-
-/// Signals race with the end of the run; each is in the history or was refused.
-async fn a_signal_at_the_moment_of_completion_is_in_the_history_or_refused(arena: &Arena) {
-    let engine = engine(arena, &Effects::new()).workflow::<one_signal>();
-    let engine = engine.start().await.expect("starts");
-    let client = engine.client();
-    let mut both = [0, 0];
-    for round in 0..100_u32 {
-        let run = client.start::<one_signal>(()).await.expect("starts");
-        let first = run.signal("go", &round);
-        let (first, second) = tokio::join!(first, run.signal("go", &round));
-        first.expect("the first is taken");
-        let taken = 1 + usize::from(second.is_ok());
-        both[taken - 1] += 1;
-        assert_eq!(run.result().await.expect("completes"), round);
-        let names = names(&engine, run.id()).await;
-        let there = names.iter().filter(|name| **name == "signal.received");
-        assert_eq!(there.count(), taken, "round {round}");
-    }
     engine.shutdown().await.expect("stops");
 }
 

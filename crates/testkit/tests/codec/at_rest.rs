@@ -14,7 +14,7 @@ use everruns_durable::persistence::{OpenOptions, Shards};
 use everruns_durable::{Client, Engine};
 
 use crate::secretive::{Failing, Secretive, hosting};
-use crate::{CANARY, canary, payload, raw, search};
+use crate::{CANARY, canary, confiding, payload, raw, search};
 
 /// Columns with payloads or failures in them: where the canary must be without a codec, or the search proves nothing.
 const PAYLOAD_COLUMNS: [&str; 25] = [
@@ -54,6 +54,7 @@ fn encrypting() -> OpenOptions {
 /// Runs everything, reads it back, and leaves it in the database.
 async fn exercise(url: &str, options: OpenOptions) {
     let engine = hosting(Engine::open(url).open_options(options.clone()));
+    let engine = confiding::hosting(engine);
     run_workflows(engine.start().await.expect("it starts")).await;
     let client = Client::open_with(url, options).await;
     let world = World::new(Arc::clone(client.expect("the store opens").store()));
@@ -79,6 +80,7 @@ async fn run_workflows(engine: Engine) {
     let failure = failed.failure().expect("it failed");
     assert_eq!(failure.details, payload("details"));
     read_back(&client, run.id()).await;
+    confiding::run(&client, &Client::on(Arc::clone(client.store()))).await;
     engine.shutdown().await.expect("it stops");
 }
 

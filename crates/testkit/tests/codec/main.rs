@@ -1,6 +1,7 @@
 //! Payload codecs on real stores: nothing readable is stored, everything comes back, keys may change.
 
 mod at_rest;
+mod confiding;
 mod keys;
 mod large;
 mod raw;

@@ -112,6 +112,36 @@ async fn sequential_tasks_keep_their_order_while_their_workers_are_killed() -> a
     ground.close().await
 }
 
+/// An async workflow whose last step but one was under way when its process died. `DURABLE_TEST_MARCH=10000` for more than the
+/// share that every test run takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_march_goes_on_from_the_step_it_was_killed_at() -> anyhow::Result<()> {
+    let asked = std::env::var("DURABLE_TEST_MARCH").unwrap_or_else(|_| "500".to_owned());
+    let steps: u64 = asked.parse()?;
+    let ground = Ground::sqlite()?;
+    let last_but_one = (steps - 1).to_string();
+    let flags: [&[&str]; 2] = [&["--workflows", "--hang-at", &last_but_one], &SHORT_LEASE];
+    let mut doomed = ground.worker(&flags).await?;
+    let run = doomed.start_march(steps).await?;
+    ground.effects.reached(usize::try_from(steps - 1)?).await;
+    doomed.kill()?;
+    let mut heir = ground.worker(&[&["--workflows"], &SHORT_LEASE]).await?;
+    assert_eq!(heir.await_run(run).await?, "completed");
+    heir.stop().await?;
+    let done: Vec<u64> = ground
+        .effects
+        .all()
+        .iter()
+        .map(|effect| effect.activity_id.parse())
+        .collect::<Result<_, _>>()?;
+    let expected: Vec<u64> = (1..steps).chain([steps - 1, steps]).collect();
+    assert!(
+        done == expected,
+        "once too often where it was killed, and nowhere else"
+    );
+    ground.close().await
+}
+
 /// The promise of the documentation. `DURABLE_TEST_PROMISE=WORKFLOWS,KILLS` for more than the share that every test run takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_again_and_again_every_workflow_completes_and_every_effect_is_accepted_once()

@@ -268,12 +268,7 @@ fn child_news(
             result,
         };
     }
-    let cancelled = || {
-        WorkflowError::new(
-            error_types::CHILD_WORKFLOW_FAILED,
-            "the child was cancelled",
-        )
-    };
+    let cancelled = || WorkflowError::new(error_types::CANCELLED, "the child was cancelled");
     WorkflowEvent::ChildWorkflowFailed {
         workflow_id,
         child_id,

@@ -149,7 +149,10 @@ pub(super) fn check_complete(status: &[MigrationStatus]) -> StoreResult<()> {
 }
 
 /// A connection of the runner's own, past a pooler where a way is given.
-async fn connect(url: &str, options: &PostgresOptions) -> StoreResult<(Client, PostgresOptions)> {
+pub(super) async fn connect(
+    url: &str,
+    options: &PostgresOptions,
+) -> StoreResult<(Client, PostgresOptions)> {
     let target = Target::parse(url, options.clone())?;
     let config = match &target.options.direct_url {
         Some(direct) => Target::parse(direct, target.options.clone())?.config,
@@ -168,7 +171,10 @@ pub(super) async fn direct(
     let connecting = tokio::time::timeout(timeout, config.connect(NoTls));
     let (client, connection) = connecting
         .await
-        .map_err(|_| StoreError::open(format!("{place} gave no answer within {timeout:?}")))?
+        .map_err(|_| StoreError::Open {
+            message: format!("{place} gave no answer within {timeout:?}"),
+            source: Some(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        })?
         .map_err(|error| open_error(error, &place))?;
     // Ends by itself when the client is dropped.
     tokio::spawn(async move {

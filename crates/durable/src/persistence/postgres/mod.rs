@@ -5,6 +5,7 @@
 
 mod bell;
 mod bind;
+mod checkup;
 mod database;
 mod instant;
 mod migrate;
@@ -30,6 +31,7 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+pub(super) use checkup::checkup;
 pub use migrate::{MIGRATIONS, migrate_up, migration_status, print, validate};
 pub use options::{PoolConfig, PostgresOptions};
 pub use part::Within;

@@ -13,6 +13,7 @@
 
 mod apply;
 mod cells;
+mod checkup;
 mod clock;
 mod connect;
 mod database;
@@ -32,4 +33,5 @@ mod value;
 mod void;
 mod writer;
 
+pub(super) use checkup::checkup;
 pub use open::{Sqlite, SqliteOptions};

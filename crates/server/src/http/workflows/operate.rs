@@ -47,7 +47,7 @@ pub(in crate::http) struct ApproveRequest {
 
 /// Asks a run to stop; it may clean up first.
 #[utoipa::path(post, path = "/workflows/{id}/cancel", tag = "workflows", request_body = Option<ReasonRequest>,
-    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One request per key")),
+    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$", description = "One request per key")),
     responses((status = 202, description = "It was asked", body = Run)))]
 pub(in crate::http) async fn cancel_workflow(
     State(app): State<App>,
@@ -126,7 +126,7 @@ pub(in crate::http) async fn reset_workflow(
 
 /// Tells a run what a person decided: the signal `approve`, with `{"approved", "by", "payload"}`.
 #[utoipa::path(post, path = "/workflows/{id}/approve", tag = "workflows", request_body = Option<ApproveRequest>,
-    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One decision per key")),
+    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$", description = "One decision per key")),
     responses((status = 202, description = "It was told", body = Run)))]
 pub(in crate::http) async fn approve_workflow(
     State(app): State<App>,

@@ -28,20 +28,20 @@ use crate::http::whole::Whole;
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct StartRequest {
     /// Which workflow.
-    #[schema(min_length = 1, max_length = 255, example = "durable.program")]
+    #[schema(min_length = 1, max_length = 200, example = "durable.program")]
     workflow_type: String,
     /// Its input; null where it is left out.
     #[serde(default)]
-    #[schema(value_type = Value, required = false)]
+    #[schema(value_type = Value, required = false, example = json!({"steps": [{"do": "return", "value": 1}]}))]
     input: Payload,
     /// Your own key for the run, such as an order's number.
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(min_length = 1, max_length = 512)]
     workflow_id: Option<String>,
     /// What happens when the key is used again.
     #[serde(default)]
     reuse_policy: Reuse,
     /// One run per key, whoever asks and how often. The header `Idempotency-Key` does the same.
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(min_length = 1, max_length = 512)]
     idempotency_key: Option<String>,
     /// What the run can be found by.
     #[serde(default)]
@@ -52,10 +52,10 @@ pub(in crate::http) struct StartRequest {
     #[schema(value_type = Value, required = false)]
     memo: Payload,
     /// Time for the run, all its iterations together.
-    #[schema(value_type = Option<u64>, minimum = 1)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_153_600_000_000_u64)]
     execution_timeout_ms: Option<Whole>,
     /// Time for each iteration.
-    #[schema(value_type = Option<u64>, minimum = 1)]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_153_600_000_000_u64)]
     run_timeout_ms: Option<Whole>,
 }
 
@@ -97,7 +97,7 @@ pub(in crate::http) struct SignalWithStartRequest {
 
 /// Starts a run. Sent again with the same key, it is the same run.
 #[utoipa::path(post, path = "/workflows", tag = "workflows", request_body = StartRequest,
-    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One run per key")),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$", description = "One run per key")),
     responses((status = 201, description = "The run", body = Run)))]
 pub(in crate::http) async fn start_workflow(
     State(app): State<App>,
@@ -116,7 +116,7 @@ pub(in crate::http) async fn start_workflow(
 
 /// Starts a run that finds a signal waiting. A run that is there already, by idempotency key or workflow id, gets the signal as well.
 #[utoipa::path(post, path = "/workflows/signal-with-start", tag = "workflows", request_body = SignalWithStartRequest,
-    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One run and one signal per key")),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$", description = "One run and one signal per key")),
     responses((status = 201, description = "The run", body = Run)))]
 pub(in crate::http) async fn signal_with_start(
     State(app): State<App>,
@@ -150,7 +150,7 @@ impl StartRequest {
         match (&self.idempotency_key, header) {
             (Some(own), Some(header)) if *own != header => {
                 return Err(Problem::new(
-                    Code::InvalidBody,
+                    Code::Conflict,
                     "idempotency_key and the header Idempotency-Key differ",
                 )
                 .hint("send one of them"));
@@ -198,12 +198,14 @@ pub(in crate::http) fn present(input: Payload) -> Payload {
 }
 
 /// A mistake in a program is told to whoever starts it, not found by the run.
-// The interpreter's own check comes with its crate.
-pub(in crate::http) const fn check_input(
-    _workflow_type: &str,
-    _input: &Payload,
-) -> Result<(), Problem> {
-    Ok(())
+pub(in crate::http) fn check_input(workflow_type: &str, input: &Payload) -> Result<(), Problem> {
+    if workflow_type != durable_program::PROGRAM_TYPE {
+        return Ok(());
+    }
+    durable_program::check(&present(input.clone())).map_err(|mistake| {
+        Problem::new(Code::InvalidProgram, mistake.to_string())
+            .hint("docs/guide/program.md has the language")
+    })
 }
 
 /// An id that is the same for the same words.

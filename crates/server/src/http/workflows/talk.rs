@@ -27,7 +27,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(10);
 pub(in crate::http) struct SignalRequest {
     /// Its name.
     #[serde(alias = "name")]
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(min_length = 1, max_length = 200)]
     pub(super) signal_type: String,
     /// Its data; null where it is left out.
     #[serde(default)]
@@ -49,7 +49,7 @@ pub(in crate::http) struct SignalTaken {
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct QueryRequest {
     /// Which query.
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(min_length = 1, max_length = 200)]
     name: String,
     /// Its input; null where it is left out.
     #[serde(default)]
@@ -69,14 +69,14 @@ pub(in crate::http) struct QueryAnswer {
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct UpdateRequest {
     /// Which handler.
-    #[schema(min_length = 1, max_length = 255, pattern = "^(?!durable\\.)")]
+    #[schema(min_length = 1, max_length = 200, pattern = "^(?!durable\\.)")]
     name: String,
     /// Its input; null where it is left out.
     #[serde(default)]
     #[schema(value_type = Value, required = false)]
     input: Payload,
     /// Your own id for it, unique within the run: sent again, it is the same update. The header `Idempotency-Key` does the same.
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(min_length = 1, max_length = 512)]
     update_id: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl WaitParams {
 
 /// Sends a signal.
 #[utoipa::path(post, path = "/workflows/{id}/signal", tag = "workflows", request_body = SignalRequest,
-    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One signal per key")),
+    params(("id" = Uuid, Path, description = "The run"), ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$", description = "One signal per key")),
     responses((status = 202, description = "It was taken", body = SignalTaken)))]
 pub(in crate::http) async fn signal_workflow(
     State(app): State<App>,
@@ -179,7 +179,7 @@ pub(in crate::http) async fn query_workflow(
 
 /// Asks a run for something that it answers. Waits for the answer, ten seconds unless told otherwise; 202 where it is not there by then.
 #[utoipa::path(post, path = "/workflows/{id}/update", tag = "workflows", request_body = UpdateRequest,
-    params(("id" = Uuid, Path, description = "The run"), WaitParams, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]+$", description = "One update per key")),
+    params(("id" = Uuid, Path, description = "The run"), WaitParams, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$", description = "One update per key")),
     responses(
         (status = 200, description = "The answer, or why there is none", body = UpdateAnswer),
         (status = 202, description = "There is no answer yet", body = UpdateAnswer)))]

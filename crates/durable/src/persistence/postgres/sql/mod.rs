@@ -19,6 +19,7 @@ use super::statement::Statement;
 pub(super) mod admin;
 pub(super) mod attributes;
 pub(super) mod bell;
+pub(super) mod checkup;
 pub(super) mod clock;
 pub(super) mod due;
 pub(super) mod dump;
@@ -46,6 +47,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Statement> {
         admin::ALL,
         attributes::ALL,
         bell::ALL,
+        checkup::ALL,
         clock::ALL,
         dump::ALL,
         due::ALL,

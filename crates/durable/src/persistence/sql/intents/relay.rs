@@ -241,13 +241,8 @@ impl Work {
                 result: result.clone(),
             }
         } else {
-            let cancelled = || {
-                Failure::new(
-                    error_types::CHILD_WORKFLOW_FAILED,
-                    "the child was cancelled",
-                )
-                .non_retryable()
-            };
+            let cancelled =
+                || Failure::new(error_types::CANCELLED, "the child was cancelled").non_retryable();
             let error = WorkflowError::from(error.clone().unwrap_or_else(cancelled));
             WorkflowEvent::ChildWorkflowFailed {
                 workflow_id,

@@ -20,6 +20,12 @@ statements! {
         "INSERT INTO durable_meta (key, value) VALUES ('shards', ?) ON CONFLICT DO NOTHING";
     /// What SQLite made of the wish for a write-ahead log.
     JOURNAL_MODE = "PRAGMA journal_mode";
+    /// Pages of the file.
+    PAGES = "PRAGMA page_count";
+    /// Those that hold nothing.
+    FREE_PAGES = "PRAGMA freelist_count";
+    /// The first damage, or `ok`.
+    QUICK_CHECK = "PRAGMA quick_check(1)";
     /// As it was set.
     SHARDS = "SELECT CAST(value AS INTEGER) FROM durable_meta WHERE key = 'shards'";
 }

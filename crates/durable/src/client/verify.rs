@@ -7,7 +7,7 @@ use std::sync::Arc;
 use durable_core::{HistoryError, ReplayError, ReplayMode, Replayer, effective_history};
 use uuid::Uuid;
 
-use crate::client::History;
+use super::History;
 use crate::engine::panic_text;
 use crate::workflow::{Birth, RunInfo, WorkflowDefinition, WorkflowRegistry};
 
@@ -135,7 +135,7 @@ impl Verifier {
     }
 
     /// The current iteration: it is what a new build would have to carry on.
-    pub(super) fn replay(&self, history: &History) -> Result<Verified, VerifyError> {
+    pub(crate) fn replay(&self, history: &History) -> Result<Verified, VerifyError> {
         let program =
             self.workflows
                 .program(birth(history))

@@ -1,0 +1,264 @@
+//! The server's HTTP API, as the commands use it.
+
+mod events;
+mod problem;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode, Url};
+use serde_json::Value;
+
+pub(crate) use events::Events;
+
+use crate::exit::{Exit, Failure, Result, chain};
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an answer may take, beyond what the request itself asks to wait.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Which server, and as whom.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServerFlags {
+    /// The server's URL. The token comes from DURABLE_TOKEN, or the file that DURABLE_TOKEN_FILE names.
+    #[arg(
+        long,
+        global = true,
+        env = "DURABLE_SERVER",
+        default_value = "http://127.0.0.1:7400",
+        value_name = "URL",
+        help_heading = "Server"
+    )]
+    server: String,
+    /// Trust this authority's certificates (PEM) too.
+    #[arg(
+        long,
+        global = true,
+        env = "DURABLE_CA",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    ca: Option<PathBuf>,
+}
+
+/// A client of the server.
+pub(crate) struct Api {
+    http: reqwest::Client,
+    base: Url,
+    token: Option<String>,
+}
+
+impl Api {
+    /// Connects lazily: the first request finds out whether the server is there.
+    pub(crate) fn new(flags: &ServerFlags) -> Result<Self> {
+        let base: Url = flags.server.parse().map_err(|error| {
+            Failure::usage(format!("--server {:?} is no URL: {error}", flags.server))
+                .hint("it looks like http://127.0.0.1:7400")
+        })?;
+        if base.cannot_be_a_base() || !matches!(base.scheme(), "http" | "https") {
+            return Err(Failure::usage(format!(
+                "--server {:?} is no http or https URL",
+                flags.server
+            )));
+        }
+        // Whoever installed another provider first is fine with us.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
+        if let Some(path) = &flags.ca {
+            let unusable = |error: &dyn std::fmt::Display| {
+                Failure::usage(format!("--ca {}: {error}", path.display()))
+            };
+            let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
+            for authority in Certificate::from_pem_bundle(&pem).map_err(|error| unusable(&error))? {
+                builder = builder.add_root_certificate(authority);
+            }
+        }
+        let http = builder
+            .build()
+            .map_err(|error| Failure::new(Exit::Failure, chain(&error)))?;
+        Ok(Self {
+            http,
+            base,
+            token: token()?,
+        })
+    }
+
+    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Value> {
+        let request = self.request(Method::GET, path).query(query);
+        body(self.send(request.timeout(ANSWER_TIMEOUT)).await?).await
+    }
+
+    /// The same, as it came.
+    pub(crate) async fn get_text(&self, path: &[&str]) -> Result<String> {
+        let request = self.request(Method::GET, path).timeout(ANSWER_TIMEOUT);
+        let response = self.send(request).await?;
+        response
+            .text()
+            .await
+            .map_err(|error| self.unreachable(&error))
+    }
+
+    /// Waits for as long as the server may, and a little longer. Answers whether the server says that it is done.
+    pub(crate) async fn get_within(&self, path: &[&str], wait: Duration) -> Result<(bool, Value)> {
+        let request = self.request(Method::GET, path).query(&[waiting(wait)]);
+        let response = self.send(request.timeout(wait + ANSWER_TIMEOUT)).await?;
+        Ok((
+            response.status() != StatusCode::ACCEPTED,
+            body(response).await?,
+        ))
+    }
+
+    pub(crate) async fn post(&self, path: &[&str], content: &Value) -> Result<Value> {
+        self.post_once(path, None, content).await
+    }
+
+    /// Posts under a key: sent again, it is the same request.
+    pub(crate) async fn post_once(
+        &self,
+        path: &[&str],
+        key: Option<&str>,
+        content: &Value,
+    ) -> Result<Value> {
+        let mut request = self.request(Method::POST, path).json(content);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        body(self.send(request.timeout(ANSWER_TIMEOUT)).await?).await
+    }
+
+    /// Posts, and waits for as long as the server may.
+    pub(crate) async fn post_within(
+        &self,
+        path: &[&str],
+        content: &Value,
+        wait: Duration,
+    ) -> Result<Value> {
+        let request = self
+            .request(Method::POST, path)
+            .query(&[waiting(wait)])
+            .json(content);
+        body(self.send(request.timeout(wait + ANSWER_TIMEOUT)).await?).await
+    }
+
+    pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value> {
+        let request = self.request(Method::DELETE, path);
+        body(self.send(request.timeout(ANSWER_TIMEOUT)).await?).await
+    }
+
+    /// A stream of events, after the one with the id that was seen last.
+    pub(crate) async fn events(&self, path: &[&str], last: Option<&str>) -> Result<Events> {
+        let mut request = self
+            .request(Method::GET, path)
+            .header("accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        Ok(Events::of(self.send(request).await?))
+    }
+
+    /// How far the server's clock is ahead of ours, in seconds, by the date of an answer; none where it gives none.
+    pub(crate) async fn clock_ahead(&self) -> Result<Option<i64>> {
+        let response = self
+            .send(
+                self.request(Method::GET, &["health"])
+                    .timeout(ANSWER_TIMEOUT),
+            )
+            .await?;
+        let date = response
+            .headers()
+            .get("date")
+            .and_then(|date| date.to_str().ok());
+        let theirs = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+        Ok(
+            theirs
+                .map(|theirs| theirs.timestamp().as_second() - jiff::Timestamp::now().as_second()),
+        )
+    }
+
+    /// The server's URL.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            // Each part is encoded by itself: a key may hold a slash.
+            segments
+                .pop_if_empty()
+                .extend(["v1", "durable"])
+                .extend(path);
+        }
+        let request = self.http.request(method, url);
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response> {
+        let response = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(problem::read(response).await)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        // The URL is in our own sentence already.
+        let what = if error.is_timeout() {
+            "gave no answer in time"
+        } else {
+            "cannot be reached"
+        };
+        let cause = std::error::Error::source(error)
+            .map_or_else(String::new, |cause| format!(": {}", chain(cause)));
+        Failure::new(Exit::Unreachable, format!("{} {what}{cause}", self.base))
+            .hint("start one with `durable dev`, or name another with --server or DURABLE_SERVER")
+    }
+}
+
+/// A wait as a parameter. Milliseconds only where a second would be too long a step.
+fn waiting(wait: Duration) -> (&'static str, String) {
+    if wait.as_secs() >= 5 {
+        ("wait", format!("{}s", wait.as_secs()))
+    } else {
+        ("wait", format!("{}ms", wait.as_millis()))
+    }
+}
+
+async fn body(response: Response) -> Result<Value> {
+    let url = response.url().clone();
+    let unreadable = |error: &dyn std::error::Error| {
+        Failure::new(
+            Exit::Failure,
+            format!("the answer of {url} cannot be read: {}", chain(error)),
+        )
+    };
+    let bytes = response.bytes().await.map_err(|error| unreadable(&error))?;
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))
+}
+
+fn token() -> Result<Option<String>> {
+    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    match (set("DURABLE_TOKEN"), set("DURABLE_TOKEN_FILE")) {
+        (Some(_), Some(_)) => Err(Failure::usage(
+            "DURABLE_TOKEN and DURABLE_TOKEN_FILE are both set; unset one of them",
+        )),
+        (Some(token), None) => Ok(Some(token)),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| Failure::usage(format!("DURABLE_TOKEN_FILE {path}: {error}")))?;
+            Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+        }
+        (None, None) => Ok(None),
+    }
+}

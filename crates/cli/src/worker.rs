@@ -1,0 +1,75 @@
+//! `durable worker`: hosts `durable.program` and the built-in activities, or looks after those who host something.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::exit::Result;
+use crate::output::{Cell, Table, ago, plain};
+use crate::session::Session;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// List workers.
+    List(List),
+    /// Let a worker finish what it does and take nothing new.
+    Drain {
+        /// Its id.
+        id: String,
+    },
+}
+
+/// Which ones.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only of this group.
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+}
+
+/// Carries it out.
+pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
+    match action {
+        Action::List(options) => list(options, session).await,
+        Action::Drain { id } => {
+            session
+                .do_and_say(
+                    &["workers", id, "drain"],
+                    &json!({}),
+                    &format!("{id} takes nothing new"),
+                )
+                .await
+        }
+    }
+}
+
+async fn list(options: &List, session: &Session) -> Result<()> {
+    let mut answer = session.api.get(&["workers"], &[]).await?;
+    if let (Some(group), Some(workers)) = (&options.group, answer["workers"].as_array_mut()) {
+        workers.retain(|worker| worker["worker_group"] == group.as_str());
+    }
+    session.output.page(&answer, "workers", |workers| {
+        let mut table = Table::new(["ID", "STATUS", "GROUP", "LOAD", "LAST SEEN", "ACTIVITIES"]);
+        for worker in workers {
+            let types = worker["activity_types"].as_array().into_iter().flatten();
+            let types = types
+                .filter_map(|name| name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
+            table.row([
+                plain(&worker["id"]).into(),
+                Cell::status(plain(&worker["status"])),
+                plain(&worker["worker_group"]).into(),
+                format!(
+                    "{}/{}",
+                    plain(&worker["current_load"]),
+                    plain(&worker["max_concurrency"])
+                )
+                .into(),
+                ago(&worker["last_heartbeat_at"]).into(),
+                types.into(),
+            ]);
+        }
+        table
+    })
+}

@@ -1,0 +1,116 @@
+//! `durable workflow signal`, `query`, `update`.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Named;
+use crate::exit::{Exit, Failure, Result};
+use crate::input;
+use crate::output::{failure, plain, pretty};
+use crate::session::Session;
+
+/// How long an update's answer is waited for.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+
+/// What to send.
+#[derive(Debug, Args)]
+pub(crate) struct Signal {
+    #[command(flatten)]
+    named: Named,
+    /// The signal's name.
+    name: String,
+    /// What it carries: JSON, @FILE, or - for standard input.
+    #[arg(short, long, value_name = "JSON")]
+    input: Option<String>,
+    /// Sending again with the same id is sending once.
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+}
+
+/// What to ask.
+#[derive(Debug, Args)]
+pub(crate) struct Query {
+    #[command(flatten)]
+    named: Named,
+    /// The query's name.
+    name: String,
+    /// Its arguments: JSON, @FILE, or - for standard input.
+    #[arg(short, long, value_name = "JSON")]
+    input: Option<String>,
+}
+
+/// What to change.
+#[derive(Debug, Args)]
+pub(crate) struct Update {
+    #[command(flatten)]
+    named: Named,
+    /// The update's name.
+    name: String,
+    /// What it carries: JSON, @FILE, or - for standard input.
+    #[arg(short, long, value_name = "JSON")]
+    input: Option<String>,
+    /// Sending again with the same id is sending once.
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Do not wait for the answer.
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Sends a signal.
+pub(crate) async fn signal(options: &Signal, session: &Session) -> Result<()> {
+    let id = session.run(&options.named.run).await?;
+    let body =
+        json!({"signal_type": options.name, "payload": input::json(options.input.as_deref())?});
+    let answer = session
+        .api
+        .post_once(&["workflows", &id, "signal"], options.id.as_deref(), &body)
+        .await?;
+    session
+        .output
+        .one(&answer, || format!("sent {} to {id}", options.name))
+}
+
+/// Asks.
+pub(crate) async fn query(options: &Query, session: &Session) -> Result<()> {
+    let id = session.run(&options.named.run).await?;
+    let body = json!({"name": options.name, "input": input::json(options.input.as_deref())?});
+    let answer = session
+        .api
+        .post(&["workflows", &id, "query"], &body)
+        .await?;
+    session.output.one(&answer, || pretty(&answer["result"]))
+}
+
+/// Changes.
+pub(crate) async fn update(options: &Update, session: &Session) -> Result<()> {
+    let id = session.run(&options.named.run).await?;
+    let mut body = json!({"name": options.name, "input": input::json(options.input.as_deref())?});
+    if let Some(own) = &options.id {
+        body["update_id"] = json!(own);
+    }
+    let wait = if options.no_wait {
+        Duration::ZERO
+    } else {
+        ANSWER_WAIT
+    };
+    let answer = session
+        .api
+        .post_within(&["workflows", &id, "update"], &body, wait)
+        .await?;
+    let status = plain(&answer["status"]);
+    if status == "failed" {
+        let text = format!(
+            "update {} of run {id} failed: {}",
+            options.name,
+            failure(&answer["error"])
+        );
+        return Err(Failure::new(Exit::WorkflowFailed, text));
+    }
+    session.output.one(&answer, || match answer.get("result") {
+        Some(result) => pretty(result),
+        None => format!("update {} of {id} is {status}", plain(&answer["update_id"])),
+    })
+}

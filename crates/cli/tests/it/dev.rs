@@ -1,0 +1,167 @@
+//! `durable dev`: starts with nothing, stops politely, goes on after a kill.
+
+use serde_json::{Value, json};
+
+use crate::durable::{Server, runtime, texts, until};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[test]
+fn the_first_start_shows_a_demo_and_the_second_goes_on() {
+    let folder = folder();
+    let mut first = Server::dev(folder.path(), &[]);
+    let demo = first.line_with("demo:");
+    assert!(demo.contains("Hello, World!"), "{demo}");
+    first.signal("TERM");
+    assert_eq!(first.ended().code(), Some(0));
+    let ready = std::fs::read_dir(folder.path())
+        .expect("listed")
+        .filter_map(Result::ok);
+    let left: Vec<_> = ready
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("ready"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    let mut second = Server::dev(folder.path(), &[]);
+    second.line_with("goes on where it stopped");
+    let runs = second.json(&["workflow", "list"]);
+    assert_eq!(
+        runs["workflows"].as_array().map(Vec::len),
+        Some(1),
+        "{runs}"
+    );
+}
+
+#[test]
+fn the_database_of_the_environment_is_left_alone() {
+    let folder = folder();
+    let env = [("DATABASE_URL", "postgres://nobody@127.0.0.1:1/nowhere")];
+    let server = Server::start(folder.path(), "dev", &["--db", "memory:"], &env);
+    assert_eq!(server.json(&["health"])["status"], "healthy");
+}
+
+#[test]
+fn killed_in_the_middle_of_200_programs_all_of_them_complete() {
+    let folder = folder();
+    let server = Server::dev(folder.path(), &[]);
+    let steps = json!([
+        {"do": "activity", "type": "sleep", "input": {"ms": 100}},
+        {"do": "repeat", "times": 3, "steps": [
+            {"do": "activity", "type": "add", "input": {"a": {"$": "n"}, "b": 1}, "save": "n"},
+            {"do": "sleep", "ms": 200},
+        ]},
+        {"do": "return", "value": {"$": "n"}},
+    ]);
+    let ids = start_many(&server.http, 200, &steps);
+    let completed = |server: &Server| {
+        let list = server.json(&[
+            "workflow",
+            "list",
+            "--status",
+            "completed",
+            "--type",
+            "durable.program",
+            "--limit",
+            "1000",
+        ]);
+        list["workflows"].as_array().map_or(0, Vec::len)
+    };
+    // Beside the demo.
+    until("some to complete", || {
+        (completed(&server) > 10).then_some(())
+    });
+    server.kill();
+
+    let server = Server::dev(folder.path(), &[]);
+    for (n, id) in ids.iter().enumerate() {
+        let result = server.json(&["workflow", "result", id, "--wait", "60s"]);
+        assert_eq!(result["result"], json!(n + 3), "{result}");
+    }
+}
+
+/// Starts programs over HTTP, many at once: a command for each would be most of the work.
+fn start_many(http: &str, count: usize, steps: &Value) -> Vec<String> {
+    let client = crate::durable::http();
+    runtime().block_on(async {
+        let mut ids = Vec::new();
+        for n in 0..count {
+            let body = json!({"workflow_type": "durable.program", "input": {"vars": {"n": n}, "steps": steps}});
+            let response = client.post(format!("{http}/v1/durable/workflows")).json(&body).send().await.expect("an answer");
+            assert_eq!(response.status(), 201);
+            let run: Value = response.json().await.expect("JSON");
+            ids.push(run["id"].as_str().expect("an id").to_owned());
+        }
+        ids
+    })
+}
+
+fn claimed(server: &Server) -> bool {
+    let tasks = server.json(&["task", "list", "--status", "claimed"]);
+    tasks["tasks"]
+        .as_array()
+        .is_some_and(|tasks| !tasks.is_empty())
+}
+
+#[test]
+fn a_stop_gives_back_what_runs_without_an_attempt_lost() {
+    let folder = folder();
+    let mut server = Server::dev(folder.path(), &["--grace", "3s"]);
+    let steps = json!([{"do": "activity", "type": "sleep", "input": {"ms": 600_000}}]);
+    let id = server.program(&steps);
+    until("the activity to run", || claimed(&server).then_some(()));
+    server.signal("TERM");
+    let http = server.http.clone();
+    until("it to say that it is not ready", || {
+        (status_of(&format!("{http}/readyz")) == Some(503)).then_some(())
+    });
+    assert_eq!(server.ended().code(), Some(0));
+
+    let server = Server::dev(folder.path(), &["--grace", "1s"]);
+    until("the activity to run again", || {
+        claimed(&server).then_some(())
+    });
+    let tasks = server.json(&["task", "list", "--run", &id]);
+    assert_eq!(tasks["tasks"][0]["attempt"], 1, "{tasks}");
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let folder = folder();
+    let mut server = Server::dev(folder.path(), &["--grace", "600s"]);
+    server.program(&json!([{"do": "activity", "type": "sleep", "input": {"ms": 600_000}}]));
+    until("the activity to run", || claimed(&server).then_some(()));
+    server.signal("INT");
+    let http = server.http.clone();
+    until("it to say that it is not ready", || {
+        (status_of(&format!("{http}/readyz")) == Some(503)).then_some(())
+    });
+    server.signal("INT");
+    assert_eq!(server.ended().code(), Some(130));
+}
+
+#[test]
+fn a_second_process_on_the_same_file_is_told_why_not() {
+    let folder = folder();
+    let _first = Server::dev(folder.path(), &[]);
+    let arguments = ["dev", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
+    let output = crate::durable::run(folder.path(), &arguments);
+    assert!(!output.status.success());
+    let (_, stderr) = texts(&output);
+    assert!(stderr.contains("durable.db"), "{stderr}");
+}
+
+fn status_of(url: &str) -> Option<u16> {
+    runtime().block_on(async {
+        Some(
+            crate::durable::http()
+                .get(url)
+                .send()
+                .await
+                .ok()?
+                .status()
+                .as_u16(),
+        )
+    })
+}

@@ -1,0 +1,12 @@
+//! The real binary: what it does when it is started, stopped, killed, misused, and asked.
+
+mod codes;
+mod commands;
+mod config;
+mod dev;
+mod doors;
+mod durable;
+mod pages;
+mod shared;
+mod tls;
+mod tokens;

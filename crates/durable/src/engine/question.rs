@@ -1,0 +1,111 @@
+//! Questions to runs: answered from what is committed, wherever the run's code is.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use durable_core::{Failure, Payload, ProgramState, QueryError, error_types};
+use uuid::Uuid;
+
+use super::load::rebuild;
+use super::turner::panic_text;
+use crate::Result;
+use crate::error::Kind;
+use crate::persistence::WorkflowEventStore;
+use crate::runtime::Runtime;
+use crate::workflow::{Answer, Question, WorkflowRegistry};
+
+/// How often a run that has not begun is looked at again, and the wait in between.
+const LOOKS_MAX: u32 = 8;
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
+
+/// Reads runs by their code.
+pub(crate) struct Reader<'a> {
+    pub(crate) store: &'a dyn WorkflowEventStore,
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) workflows: &'a WorkflowRegistry,
+}
+
+impl Reader<'_> {
+    /// Asks a run, rebuilt for that: nothing of it is changed, and half a turn is never seen.
+    ///
+    /// # Errors
+    /// `NotFound`, `NoWorkerForType` where it is not hosted here, `Unreadable`, `NotBegun`, `Query`; the store's.
+    pub(crate) async fn query(&self, run_id: Uuid, name: &str, input: &Payload) -> Result<Payload> {
+        let program = self.rebuilt(run_id).await?;
+        let asked = catch_unwind(AssertUnwindSafe(|| program.program().query(name, input)));
+        let answer = asked.unwrap_or_else(|panic| {
+            let message = format!("the query panicked: {}", panic_text(&*panic));
+            Err(QueryError::Failed {
+                name: name.to_owned(),
+                failure: Failure::new(error_types::GENERIC, message).non_retryable(),
+            })
+        });
+        answer.map_err(|source| Kind::Query { run_id, source }.into())
+    }
+
+    /// The run's program as its committed history leaves it.
+    pub(crate) async fn rebuilt(&self, run_id: Uuid) -> Result<ProgramState> {
+        for _ in 0..LOOKS_MAX {
+            let run = self.store.get_run(run_id).await?;
+            let after = run.ok_or(Kind::NotFound(run_id))?.history_start;
+            let history = self.store.load_history(run_id, after).await?;
+            let history = history.ok_or(Kind::NotFound(run_id))?;
+            let run = history.run;
+            if !self.workflows.hosts(&run.workflow_type, &run.version) {
+                let workflow_type = run.workflow_type;
+                return Err(Kind::NoWorkerForType {
+                    run_id,
+                    workflow_type,
+                }
+                .into());
+            }
+            if run.history_start != after || run.sequence == after {
+                // It went on as new in between, or waits for its first turn.
+                self.runtime.sleep(LOOK_AGAIN).await;
+                continue;
+            }
+            let events = history
+                .events
+                .into_iter()
+                .filter(|event| event.sequence_num <= run.sequence)
+                .map(|event| (event.sequence_num, event.event))
+                .collect();
+            let rebuilt = rebuild(self.workflows, self.runtime, &run, events);
+            return match rebuilt {
+                Ok((program, _)) => Ok(program),
+                Err(reason) => Err(Kind::Unreadable { run_id, reason }.into()),
+            };
+        }
+        Err(Kind::NotBegun { run_id }.into())
+    }
+
+    /// Answers a question that came from a process which does not host the run's workflow.
+    pub(crate) async fn answer(&self, question: &Payload) -> Result<Payload, Failure> {
+        let question: Question = question.to_value().map_err(|error| {
+            Failure::new(error_types::INVALID_INPUT, error.to_string()).non_retryable()
+        })?;
+        let Question {
+            run_id,
+            name,
+            input,
+        } = &question;
+        let answer = match self.query(*run_id, name, input).await {
+            Ok(answer) => Answer::Answered(answer),
+            Err(error) => match error.into_kind() {
+                Kind::Query {
+                    source: QueryError::NotFound { known, .. },
+                    ..
+                } => Answer::NoSuchQuery { known },
+                Kind::Query {
+                    source: QueryError::Failed { failure, .. },
+                    ..
+                } => Answer::Failed(failure),
+                Kind::Unreadable { reason, .. } => Answer::Unreadable(reason),
+                other => Answer::Unreadable(other.to_string()),
+            },
+        };
+        Payload::from_value(&answer).map_err(|error| {
+            Failure::new(error_types::INVALID_OUTPUT, error.to_string()).non_retryable()
+        })
+    }
+}
