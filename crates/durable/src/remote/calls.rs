@@ -86,7 +86,7 @@ macro_rules! contract {
         $trait:ident {
             $(fn $method:ident($($arg:ident: $ty:ty $(as $kept:ty)?),*) -> $out:ty => $($door:ident)|+;)+
         }
-        $(by hand { $($rest:tt)* })?
+        $(+ { $($rest:tt)* })?
     )+) => {
         /// A method of the contract.
         #[allow(non_camel_case_types, reason = "they are the contract's own names")]
@@ -171,7 +171,7 @@ contract! {
         fn extend_leases(extensions: Vec<LeaseExtension>, now: Option<Timestamp>) -> Vec<LeaseState> => Work;
         fn release_tasks(releases: Vec<TaskRelease>, now: Option<Timestamp>) -> Vec<bool> => Work;
     }
-    by hand {
+    + {
         fn encodes_payloads(&self) -> bool {
             self.welcome.encodes_payloads
         }
@@ -223,7 +223,7 @@ contract! {
         fn purge_runs(purge: PurgeRuns) -> u64 => Operate;
         fn dump() -> Dump => Operate;
     }
-    by hand {
+    + {
         fn shards(&self) -> Shards {
             self.welcome.shards
         }

@@ -378,7 +378,7 @@ pub enum Rejection {
     IdInUse {
         /// What kind of id.
         #[serde(deserialize_with = "kind_of_id")]
-        what: &'static str,
+        what: KindOfId,
         /// Which.
         id: String,
     },
@@ -394,8 +394,11 @@ pub enum Rejection {
     },
 }
 
+/// `task`, `activity` or `timer`. Under a name of its own, since serde would borrow a plain `&str` from what it reads.
+type KindOfId = &'static str;
+
 /// One of the kinds that [`Rejection::IdInUse`] is about.
-fn kind_of_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+fn kind_of_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<KindOfId, D::Error> {
     let name = String::deserialize(deserializer)?;
     let known = ["task", "activity", "timer"].into_iter();
     let mut found = known.filter(|kind| *kind == name);
