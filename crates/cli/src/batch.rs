@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Failure, Result};
-use crate::output::plain;
+use crate::output::{during, plain};
 use crate::session::Session;
 use crate::workflow::Filter;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
     if let Some(limit) = options.limit {
         body["limit"] = json!(limit);
     }
-    let answer = session.api.post(&["workflows", "batch"], &body).await?;
+    let answer = during(verb, session.api.post(&["workflows", "batch"], &body)).await?;
     session.output.one(&answer, || {
         if options.yes {
             format!("{verb}: {} runs", plain(&answer["affected"]))

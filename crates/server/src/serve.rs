@@ -20,7 +20,7 @@ use crate::entry::{self, EntryError};
 use crate::listen::{Door, Limits, Protocol};
 use crate::ready::{Endpoints, ReadyFile};
 use crate::tls::{self, TlsError};
-use crate::{grpc, http};
+use crate::{grpc, http, open_files};
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +75,7 @@ impl Server {
     /// # Errors
     /// Whatever keeps it from serving; nothing is left behind then.
     pub async fn start(config: &Config) -> Result<Self, ServeError> {
+        open_files::raise();
         // What is cheap to refuse is refused before the store is touched.
         let access = entry::access(config)?;
         let http_tls = tls(

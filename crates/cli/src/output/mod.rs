@@ -1,5 +1,6 @@
 //! What commands print: tables for people, JSON for programs. Data goes to standard output, everything else to standard error.
 
+mod progress;
 mod table;
 mod time;
 
@@ -9,6 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use progress::during;
 pub(crate) use table::{Cell, Colour, Table};
 pub(crate) use time::{ago, until};
 

@@ -7,8 +7,9 @@ use durable_server::config::Period;
 use serde_json::Value;
 
 use super::Named;
+use super::again::{Again, pause};
 use crate::exit::{Exit, Failure, Result};
-use crate::output::{failure, plain, pretty};
+use crate::output::{during, failure, plain, pretty};
 use crate::session::Session;
 
 /// How long one request waits; the command asks again.
@@ -32,22 +33,42 @@ pub(crate) async fn run(options: &Options, session: &Session) -> Result<()> {
 
 /// Waits for the end of a run and prints how it ended.
 pub(super) async fn follow(id: &str, patience: Option<Duration>, session: &Session) -> Result<()> {
+    let ended = during(
+        &format!("waiting for run {id}"),
+        wait(id, patience, session),
+    )
+    .await?;
+    conclude(id, &ended, session)
+}
+
+async fn wait(id: &str, patience: Option<Duration>, session: &Session) -> Result<Value> {
     let begun = Instant::now();
+    let mut again = Again::default();
     loop {
         let left = patience.map(|patience| patience.saturating_sub(begun.elapsed()));
         let wait = left.map_or(WAIT_EACH, |left| left.min(WAIT_EACH));
-        let (ended, answer) = session
-            .api
-            .get_within(&["workflows", id, "result"], wait)
-            .await?;
+        let asked = Instant::now();
+        let path = ["workflows", id, "result"];
+        let (ended, answer) = match session.api.get_within(&path, wait).await {
+            Ok(answered) => answered,
+            Err(failure) => {
+                again.after(failure).await?;
+                continue;
+            }
+        };
+        again.well();
         if ended {
-            return conclude(id, &answer, session);
+            return Ok(answer);
         }
         if left.is_some_and(|left| left <= wait) {
             let text = format!("run {id} has not ended; it is {}", plain(&answer["status"]));
             return Err(Failure::new(Exit::Failure, text).hint(format!(
                 "`durable workflow why {id}` tells what it waits for"
             )));
+        }
+        // A server that stops answers as things stand instead of waiting.
+        if asked.elapsed() < wait / 2 {
+            pause().await;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `durable workflow`: runs, from their start to their end.
 
+mod again;
 mod end;
 mod find;
 mod look;

@@ -4,30 +4,22 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::again::{Again, pause};
 use super::{Named, end, look};
 use crate::exit::{Exit, Failure, Result};
 use crate::session::Session;
-
-/// Pause before a broken stream is taken up again.
-const AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// Failures in a row, without one event in between, after which it is given up.
-const FAILURES_MAX: u32 = 10;
 
 /// Follows a run to its end. A stream that breaks, as when its server is restarted, is taken up where it was.
 pub(crate) async fn run(named: &Named, session: &Session) -> Result<()> {
     let id = session.run(&named.run).await?;
     let mut last: Option<String> = None;
-    let mut failures = 0;
+    let mut again = Again::default();
     loop {
-        match follow(&id, &mut last, &mut failures, session).await {
+        match follow(&id, &mut last, &mut again, session).await {
             Ok(true) => break,
-            Ok(false) => {}
-            Err(failure) if failure.exit() == Exit::Unreachable && failures < FAILURES_MAX => {
-                failures += 1;
-            }
-            Err(failure) => return Err(failure),
+            Ok(false) => pause().await,
+            Err(failure) => again.after(failure).await?,
         }
-        tokio::time::sleep(AGAIN_AFTER).await;
     }
     let (_, answer) = session
         .api
@@ -40,15 +32,13 @@ pub(crate) async fn run(named: &Named, session: &Session) -> Result<()> {
 async fn follow(
     id: &str,
     last: &mut Option<String>,
-    failures: &mut u32,
+    again: &mut Again,
     session: &Session,
 ) -> Result<bool> {
-    let mut events = session
-        .api
-        .events(&["workflows", id, "events", "stream"], last.as_deref())
-        .await?;
+    let path = ["workflows", id, "events", "stream"];
+    let mut events = session.api.events(&path, last.as_deref()).await?;
+    again.well();
     while let Some(event) = events.next().await? {
-        *failures = 0;
         if event.id.is_some() {
             last.clone_from(&event.id);
         }

@@ -1,5 +1,8 @@
 //! `durable dev`: starts with nothing, stops politely, goes on after a kill.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::durable::{Server, runtime, texts, until};
@@ -164,4 +167,39 @@ fn status_of(url: &str) -> Option<u16> {
                 .as_u16(),
         )
     })
+}
+
+#[test]
+fn a_command_that_waits_outlives_a_restart_of_its_server() {
+    let folder = folder();
+    let mut server = Server::dev(folder.path(), &[]);
+    let address = server
+        .http
+        .strip_prefix("http://")
+        .expect("no TLS")
+        .to_owned();
+    let id = server.program(&json!([{"do": "wait_signal", "name": "go", "save": "x"}, {"do": "return", "value": {"$": "x"}}]));
+    let mut watching = crate::durable::durable(folder.path())
+        .args(["--server", &server.http, "workflow", "watch", &id])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(watching.stdout.take().expect("piped")).lines();
+    let first = lines.next().expect("a line").expect("text");
+    assert!(first.contains("workflow.started"), "{first}");
+    server.signal("TERM");
+    assert_eq!(server.ended().code(), Some(0));
+    let server = Server::start_at(folder.path(), &address);
+    let sent = server.ask(&["workflow", "signal", &id, "go", "--input", "\"well\""]);
+    assert!(sent.status.success(), "{:?}", texts(&sent));
+    let rest: Vec<String> = lines.map(|line| line.expect("text")).collect();
+    let output = watching.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{:?}", texts(&output));
+    assert_eq!(rest.last().map(String::as_str), Some("well"), "{rest:?}");
+    let started = rest
+        .iter()
+        .filter(|line| line.contains("workflow.started"))
+        .count();
+    assert_eq!(started, 0, "nothing is told twice: {rest:?}");
 }

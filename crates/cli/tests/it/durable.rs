@@ -53,10 +53,25 @@ impl Server {
         Self::start(folder, "dev", arguments, &[])
     }
 
+    /// Starts `durable dev` where another one was.
+    pub(crate) fn start_at(folder: &Path, http: &str) -> Self {
+        Self::start_on(folder, "dev", http, &[], &[])
+    }
+
     /// Starts a server on free ports, and waits until it is ready.
     pub(crate) fn start(
         folder: &Path,
         command: &str,
+        arguments: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
+        Self::start_on(folder, command, "127.0.0.1:0", arguments, env)
+    }
+
+    fn start_on(
+        folder: &Path,
+        command: &str,
+        http: &str,
         arguments: &[&str],
         env: &[(&str, &str)],
     ) -> Self {
@@ -67,13 +82,7 @@ impl Server {
         ));
         let mut child = durable(folder)
             .arg(command)
-            .args([
-                "--http",
-                "127.0.0.1:0",
-                "--grpc",
-                "127.0.0.1:0",
-                "--ready-file",
-            ])
+            .args(["--http", http, "--grpc", "127.0.0.1:0", "--ready-file"])
             .arg(&ready)
             .args(arguments)
             .envs(env.iter().copied())

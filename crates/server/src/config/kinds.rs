@@ -36,7 +36,7 @@ impl<T: Kind> Kind for Option<T> {
     const BY_FILE: bool = T::BY_FILE;
 
     fn read(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
+        if matches!(text, "" | "none") {
             return Ok(None);
         }
         T::read(text).map(Some)

@@ -98,7 +98,7 @@ settings! {
     http_activity_hosts: HostAllowList { env: "DURABLE_HTTP_ACTIVITY_HOSTS", dev: "loopback" }
     /// How long a stop may take: running activities get most of it to finish, the rest is for giving leases back.
     grace: Period { env: "DURABLE_GRACE", default: "30s" }
-    /// How long finished runs are kept; empty keeps them for ever.
+    /// How long finished runs are kept; `none` keeps them for ever.
     retention: Option<Period> { env: "DURABLE_RETENTION", default: "30d" }
     /// Connections at once, for each of the two doors; more wait to be accepted.
     max_connections: u32 { env: "DURABLE_MAX_CONNECTIONS", default: "10000" }
