@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::exit::{Failure, Result};
-use crate::host;
+use crate::exit::Result;
+use crate::host::{self, Hosting};
 use crate::output::{Cell, Table, ago, plain};
 use crate::session::Session;
 
@@ -13,7 +13,7 @@ use crate::session::Session;
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Options {
     #[command(flatten)]
-    host: Option<host::Options>,
+    hosting: Hosting,
     #[command(subcommand)]
     action: Option<Action>,
 }
@@ -43,10 +43,9 @@ pub(crate) async fn run(
     options: Options,
     session: impl FnOnce() -> Result<Session>,
 ) -> Result<()> {
-    match (options.action, options.host) {
-        (Some(action), _) => look_after(&action, &session()?).await,
-        (None, Some(host)) => host::run(host).await,
-        (None, None) => Err(Failure::usage("nothing to do").hint("--connect URL hosts for a server")),
+    match options.action {
+        Some(action) => look_after(&action, &session()?).await,
+        None => host::run(options.hosting).await,
     }
 }
 

@@ -92,6 +92,8 @@ mod guide {
     struct QueriesAndUpdates;
     #[doc = include_str!("../../../docs/guide/recovering-runs.md")]
     struct RecoveringRuns;
+    #[doc = include_str!("../../../docs/guide/remote-workers.md")]
+    struct RemoteWorkers;
     #[doc = include_str!("../../../docs/guide/sagas.md")]
     struct Sagas;
     #[doc = include_str!("../../../docs/guide/schedules.md")]

@@ -43,12 +43,16 @@ impl Answerer {
     ) -> Result<Vec<u8>, Mistake> {
         let known = Method::parse(method);
         let known = known.ok_or_else(|| Mistake::unknown_method(method))?;
+        if !known.doors().contains(&door) {
+            let why = format!("{method} does not go through {}", door.name());
+            return Ok(answered::<()>(Err(StoreError::Denied(why))));
+        }
         let through = Through { door, permit };
         carry_out(&*self.store, known, body, &through).await
     }
 }
 
-/// The rules of the doors themselves, before the permit's own.
+/// The rule of turns, before the permit's own.
 struct Through<'a> {
     door: Door,
     permit: &'a dyn Permit,
@@ -57,18 +61,20 @@ struct Through<'a> {
 #[async_trait]
 impl Permit for Through<'_> {
     async fn permit(&self, method: Method, touched: &[Touched<'_>]) -> StoreResult<()> {
-        let denied = |why: String| Err(StoreError::Denied(why));
-        let (door, name) = (self.door, method.name());
-        if !method.doors().contains(&door) {
-            return denied(format!("{name} does not go through {}", door.name()));
-        }
         // Who runs tasks may not reset runs, and who resets them may not take their turns.
         let resets = |touched: &Touched<'_>| match touched {
             Touched::Turn { resets, .. } => Some(*resets),
             _ => None,
         };
-        if touched.iter().filter_map(resets).any(|resets| resets != (door == Door::Operate)) {
-            return denied(format!("{name} of such a turn does not go through {}", door.name()));
+        let operates = self.door == Door::Operate;
+        if touched.iter().filter_map(resets).any(|resets| resets != operates) {
+            return Err(StoreError::Denied(format!(
+                "{} does not go through {}: turns that reset a run go through {}, all others through {}; send them apart",
+                method.name(),
+                self.door.name(),
+                Door::Operate.name(),
+                Door::Work.name()
+            )));
         }
         self.permit.permit(method, touched).await
     }

@@ -29,7 +29,7 @@ pub(crate) async fn order(ctx: WorkflowContext, parcel: String) -> WorkflowResul
     ctx.sleep("PT0.02S").await?;
     let child = ctx.child::<ship>(packed);
     ctx.set_attribute("shipment", child.run_id().to_string());
-    child.await
+    Ok(child.await?)
 }
 
 /// Nobody looks for work by itself: what is not rung for is not done before the test gives up.
@@ -140,12 +140,15 @@ async fn every_method_of_the_contract_goes_through_its_doors_only() {
         for method in Method::ALL {
             for door in Door::ALL {
                 let answer = place.knock(role, door, method.name(), b"\xc1").await;
-                let code = answer.expect_err("not a call").code();
-                let expected = if opens(&door) {
+                let code = answer.map_or_else(|status| status.code(), |()| tonic::Code::Ok);
+                let expected = if !opens(&door) {
+                    tonic::Code::PermissionDenied
+                } else if method.doors().contains(&door) {
                     // Let in, and found to be no call at all.
                     tonic::Code::InvalidArgument
                 } else {
-                    tonic::Code::PermissionDenied
+                    // Told in the contract's own words that this is not the way.
+                    tonic::Code::Ok
                 };
                 assert_eq!(code, expected, "{role}, {door:?}, {}", method.name());
             }
