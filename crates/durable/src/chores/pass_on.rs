@@ -11,7 +11,7 @@ use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::{Ring, StoreResult};
 
-/// Passes on what turns and results leave to be done: timers set, messages written, schedules changed.
+/// Passes on what turns and results leave to be done: timers set, messages written.
 pub(crate) struct PassOn {
     node: Arc<Node>,
     ring: Mutex<Ring>,
@@ -44,8 +44,6 @@ impl Chore for PassOn {
                 hub.due.passed_on();
                 self.ring.lock().clocks = true;
             }
-            // Too rare for a name of its own.
-            () = hub.schedules.rung() => self.ring.lock().everything = true,
         }
     }
 }

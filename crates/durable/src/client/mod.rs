@@ -369,9 +369,9 @@ impl Client {
         }
     }
 
-    /// The engine beside does its chores; without one, the others do.
+    /// The engine beside does the chores; without one, or where it does none, the others do.
     fn leave_to_chores(&self, ring: Ring) {
-        if self.shared.beside.is_some() {
+        if self.shared.hub.does_housekeeping() {
             self.shared.hub.heard(ring);
         } else {
             self.shared.hub.tell_others(ring);
