@@ -263,13 +263,21 @@ pub(crate) fn event_of_action(
     history: &HistoryState,
     identity: &RunIdentity,
 ) -> Result<Option<WorkflowEvent>, ActionError> {
-    let Some(event) = plain_event(action, identity) else {
+    let Some(mut event) = plain_event(action, identity) else {
         return Ok(None);
     };
-    let check = match action {
-        WorkflowAction::CancelActivity { activity_id } => history.check_activity(activity_id),
-        WorkflowAction::CancelTimer { timer_id } => history.check_timer(timer_id),
-        WorkflowAction::CancelChildWorkflow { workflow_id } => history.check_child(workflow_id),
+    let check = match (action, &mut event) {
+        (WorkflowAction::CancelActivity { activity_id }, _) => history.check_activity(activity_id),
+        (WorkflowAction::CancelTimer { timer_id }, _) => history.check_timer(timer_id),
+        (
+            WorkflowAction::CancelChildWorkflow {
+                workflow_id: child_id,
+            },
+            WorkflowEvent::ChildWorkflowCancelRequested { workflow_id, .. },
+        ) => history.open_child(child_id).map(|started_as| {
+            // A reset raises the epoch, by which children are named, and keeps those it does not forget.
+            *workflow_id = started_as;
+        }),
         _ => Ok(()),
     };
     match check {

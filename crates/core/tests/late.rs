@@ -3,9 +3,10 @@
 mod rule;
 
 use durable_core::{
-    Fact, Failure, Payload, ProgramState, TimeoutType, Turn, WorkflowAction as A, WorkflowError,
+    Fact, Failure, Payload, ProgramState, ReplayMode, Replayer, RunIdentity, TimeoutType, Turn,
+    WorkflowAction as A, WorkflowError, WorkflowEvent,
 };
-use rule::{identity, live, signal, start, timer};
+use rule::{identity, live, program, signal, start, timer};
 use uuid::Uuid;
 
 /// What becomes of the things of each id.
@@ -132,6 +133,36 @@ fn child_that_was_started_as_another_run_reports_too_late() {
     let other = Uuid::from_u128(99);
     let late = KINDS.map(|id| run().history().is_late(&child_completed(id, other)));
     assert_eq!(late, [true, true, false]);
+}
+
+#[test]
+fn child_that_a_reset_kept_is_asked_to_stop_as_the_run_that_it_was_started_as() {
+    let stops = |fact: &Fact| match fact {
+        Fact::SignalReceived { .. } => vec![A::CancelChildWorkflow {
+            workflow_id: "open".into(),
+        }],
+        _ => opens(fact),
+    };
+    let (_, turn) = live(stops, &[start()]).unwrap();
+    let raised = RunIdentity {
+        epoch: 1,
+        ..identity()
+    };
+    let mut replayer = Replayer::new(raised, program(stops), ReplayMode::Normal);
+    for (number, event) in turn.events {
+        replayer.push(number, event).unwrap();
+    }
+    let (mut run, _) = replayer.resume().unwrap();
+    let mut turn = Turn::default();
+    let told = Fact::SignalReceived {
+        signal: signal("stop"),
+    };
+    run.take(&told, &mut turn).unwrap();
+    let asked = turn.events.iter().find_map(|(_, event)| match event {
+        WorkflowEvent::ChildWorkflowCancelRequested { workflow_id, .. } => Some(*workflow_id),
+        _ => None,
+    });
+    assert_eq!(asked, Some(identity().child_run_id("open")));
 }
 
 #[test]

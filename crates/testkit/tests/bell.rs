@@ -1,4 +1,5 @@
-//! Rings between processes that share a database: PostgreSQL only, for no other store has a bell.
+//! Rings between processes: on PostgreSQL, the one store that processes share. Engines within one process ring for each other on every store,
+//! which is the engine suite's to show.
 
 use std::sync::Arc;
 use std::time::Duration;

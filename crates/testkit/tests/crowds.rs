@@ -1,4 +1,5 @@
-//! Many at once, in one process: a hundred workflows, a thousand workers, ten thousand activities of one run.
+//! Many at once, in one process: a hundred workflows, ten thousand tasks, a thousand workers, ten thousand activities of one run; three workers that share
+//! the work and keep its order.
 //!
 //! Activities that wait for each other prove it: they end only when all are under way at the same time.
 
@@ -15,6 +16,7 @@ use durable_testkit::{Flavour, StoreUnderTest};
 use everruns_durable::persistence::model::TaskStatus;
 use everruns_durable::prelude::*;
 use futures_util::future::{join_all, try_join_all};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
@@ -103,8 +105,6 @@ async fn a_thousand_live_workers_each_finish_a_task(kind: Kind) -> anyhow::Resul
     let under_test = store(kind).await?;
     let host = Engine::on(Arc::clone(&under_test.store))
         .workflow::<Scripted>()
-        // Engines that share an open store cannot ring for each other: this one looks for results by itself.
-        .configure(|settings| settings.chores.fallback_poll = Duration::from_millis(250))
         .start()
         .await?;
     let mut runs = Vec::new();
@@ -159,6 +159,142 @@ async fn a_thousand_live_workers_each_finish_a_task_on_sqlite() -> anyhow::Resul
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_live_workers_each_finish_a_task_on_postgres() -> anyhow::Result<()> {
     a_thousand_live_workers_each_finish_a_task(Kind::Postgres).await
+}
+
+async fn ten_thousand_tasks_go_through_one_worker(kind: Kind) -> anyhow::Result<()> {
+    const RUNS: usize = 100;
+    const SLOTS: usize = 200;
+    let under_test = store(kind).await?;
+    let (done, at_once, most) = (counter(), counter(), counter());
+    let counters = (done.clone(), at_once, most.clone());
+    let engine = Engine::on(Arc::clone(&under_test.store))
+        .workflow::<Scripted>()
+        .max_concurrent_tasks(SLOTS)
+        .activity_fn("count", move |_ctx, input: Value| {
+            let (done, at_once, most) = counters.clone();
+            async move {
+                most.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                at_once.fetch_sub(1, Ordering::SeqCst);
+                done.fetch_add(1, Ordering::SeqCst);
+                Ok(input)
+            }
+        })
+        .start()
+        .await?;
+    let runs = (0..RUNS).map(|_| {
+        let name = "count".to_owned();
+        engine.run::<Scripted>(Script::of([Step::Parallel { name, count: 100 }]))
+    });
+    try_join_all(runs).await?;
+    engine.shutdown().await?;
+    assert_eq!(done.load(Ordering::SeqCst), 10_000);
+    let most = most.load(Ordering::SeqCst);
+    assert!(most <= SLOTS, "{most} at once");
+    close(under_test).await
+}
+
+fn counter() -> Arc<AtomicUsize> {
+    Arc::default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_tasks_go_through_one_worker_in_memory() -> anyhow::Result<()> {
+    ten_thousand_tasks_go_through_one_worker(Kind::Memory).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_tasks_go_through_one_worker_on_sqlite() -> anyhow::Result<()> {
+    ten_thousand_tasks_go_through_one_worker(Kind::Sqlite).await
+}
+
+/// A host and three workers with four slots each, on one store; `work` notes who did which.
+async fn three_workers(
+    under_test: &StoreUnderTest,
+    done: &Arc<Mutex<Vec<(usize, Value)>>>,
+) -> anyhow::Result<(Engine, Vec<Engine>)> {
+    let host = Engine::on(Arc::clone(&under_test.store)).workflow::<Scripted>();
+    let host = host.start().await?;
+    let workers = (0..3).map(|worker| {
+        let done = Arc::clone(done);
+        Engine::on(Arc::clone(&under_test.store))
+            .max_concurrent_tasks(4)
+            .activity_fn("work", move |_ctx, input: Value| {
+                let done = Arc::clone(&done);
+                async move {
+                    // Work takes a while: with none, the first who claims has done all before the others look.
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    done.lock().push((worker, input.clone()));
+                    Ok(input)
+                }
+            })
+            .start()
+    });
+    Ok((host, try_join_all(workers).await?))
+}
+
+async fn stop(host: Engine, workers: Vec<Engine>) -> anyhow::Result<()> {
+    for stopped in join_all(workers.into_iter().map(Engine::shutdown)).await {
+        stopped?;
+    }
+    Ok(host.shutdown().await?)
+}
+
+async fn three_workers_share_the_work(kind: Kind) -> anyhow::Result<()> {
+    const TASKS: usize = 600;
+    let under_test = store(kind).await?;
+    let done = Arc::default();
+    let (host, workers) = three_workers(&under_test, &done).await?;
+    let name = "work".to_owned();
+    let count = TASKS;
+    host.run::<Scripted>(Script::of([Step::Parallel { name, count }]))
+        .await?;
+    stop(host, workers).await?;
+    let mut shares = [0_usize; 3];
+    for (worker, _) in done.lock().iter() {
+        shares[*worker] += 1;
+    }
+    let fair = TASKS / 3;
+    assert!(
+        shares.iter().all(|share| share.abs_diff(fair) <= fair / 5),
+        "{shares:?}"
+    );
+    close(under_test).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_workers_share_the_work_in_memory() -> anyhow::Result<()> {
+    three_workers_share_the_work(Kind::Memory).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_workers_share_the_work_on_sqlite() -> anyhow::Result<()> {
+    three_workers_share_the_work(Kind::Sqlite).await
+}
+
+async fn ten_in_line_keep_their_order(kind: Kind) -> anyhow::Result<()> {
+    let under_test = store(kind).await?;
+    let done = Arc::default();
+    let (host, workers) = three_workers(&under_test, &done).await?;
+    let name = "work".to_owned();
+    let count = 10;
+    host.run::<Scripted>(Script::of([Step::Line { name, count }]))
+        .await?;
+    stop(host, workers).await?;
+    let order: Vec<Value> = done.lock().iter().map(|(_, input)| input.clone()).collect();
+    let expected: Vec<Value> = (0..count).map(|n| json!(n)).collect();
+    assert_eq!(order, expected);
+    close(under_test).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_in_line_keep_their_order_in_memory() -> anyhow::Result<()> {
+    ten_in_line_keep_their_order(Kind::Memory).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_in_line_keep_their_order_on_sqlite() -> anyhow::Result<()> {
+    ten_in_line_keep_their_order(Kind::Sqlite).await
 }
 
 /// `DURABLE_TEST_FAN_OUT=10000` for more than the share that every test run takes.

@@ -293,9 +293,9 @@ impl HistoryState {
         self.open.timers.get_open(timer_id).copied()
     }
 
-    /// Whether the child is open; what is wrong otherwise.
-    pub(crate) fn check_child(&self, child_id: &str) -> Result<(), HistoryProblem> {
-        self.open.children.get_open(child_id).map(|_| ())
+    /// The run that an open child was started as; what is wrong otherwise.
+    pub(crate) fn open_child(&self, child_id: &str) -> Result<Uuid, HistoryProblem> {
+        self.open.children.get_open(child_id).copied()
     }
 
     /// Whether the run was asked to finish what is in flight and then stop.

@@ -36,11 +36,12 @@ impl TurnClaims {
             first_shard: node.first_shard(),
             now: None,
         };
+        let under_way = node.hub.desk.claim();
         let claimed = node.store.claim_turns(claim).await?;
         let found = claimed.len();
         if found > 0 {
             debug!(runs = found, "turns claimed");
-            node.hub.desk.claimed(claimed);
+            under_way.brings(claimed);
         }
         Ok(found == turns.claim_max)
     }

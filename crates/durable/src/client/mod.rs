@@ -9,6 +9,7 @@ mod handle;
 pub mod history;
 mod hosts;
 mod query;
+mod requeue;
 mod reset;
 mod reset_turn;
 mod schedules;
@@ -29,6 +30,7 @@ pub use batch::{BatchOptions, BatchOutcome};
 pub use find::RunPage;
 pub use handle::RunHandle;
 pub use history::History;
+pub use requeue::{RequeueOptions, RequeueOutcome};
 pub use schedules::{BACKFILL_TICKS_MAX, Schedule};
 #[cfg(feature = "postgres")]
 pub(crate) use start::start_of;

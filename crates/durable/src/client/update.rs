@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle, Start};
 use crate::error::Kind;
-use crate::persistence::StoreError;
 use crate::persistence::model::{NewUpdate, SendOutcome, SendUpdate, UpdateState};
+use crate::persistence::{Bug, StoreError, planted};
 use crate::{Error, Result};
 
 /// How names begin that are the engine's own.
@@ -240,7 +240,10 @@ impl Client {
         // The id makes a repeat harmless, so an unknown outcome is simply tried again.
         let outcome = self
             .retried(|| {
-                let update = update.clone();
+                let mut update = update.clone();
+                if planted(Bug::UpdateSentAnew) {
+                    update.update_id = self.shared.runtime.new_id().to_string();
+                }
                 updates.one(SendUpdate { run_id, update })
             })
             .await?;

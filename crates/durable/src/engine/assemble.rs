@@ -32,15 +32,15 @@ impl Assembly<'_> {
         let mut commit = self.empty();
         commit.finished_tasks = decision.finished_tasks;
         commit.step_logs = decision.step_logs;
-        for action in decision.turn.actions {
-            self.act(&mut commit, action);
-        }
         commit.events = decision
             .turn
             .events
             .into_iter()
             .map(|(_, event)| event)
             .collect();
+        for action in decision.turn.actions {
+            self.act(&mut commit, action);
+        }
         let carried = decision.carried.into_iter().map(|signal| NewSignal {
             signal_id: signal.signal_id.unwrap_or_else(|| self.runtime.new_id()),
             signal_type: signal.signal_type,
@@ -137,7 +137,7 @@ impl Assembly<'_> {
             }
             A::CancelChildWorkflow {
                 workflow_id: child_id,
-            } => commit.signals.push(self.cancel_child(&child_id)),
+            } => commit.signals.extend(self.cancel_child(commit, &child_id)),
             A::CompleteUpdate { update_id, result } => commit.updates.push(UpdateAnswer {
                 update_id,
                 result: Ok(result),
@@ -181,17 +181,24 @@ impl Assembly<'_> {
     }
 
     /// The same signal however often it is asked for: its id is the child's.
-    fn cancel_child(&self, child_id: &str) -> OutSignal {
-        let run_id = self.identity.child_run_id(child_id);
+    fn cancel_child(&self, commit: &TurnCommit, name: &str) -> Option<OutSignal> {
+        // As the run that it was started as, which may have been in an earlier epoch. Without the event it is over already.
+        let run_id = commit.events.iter().find_map(|event| match event {
+            WorkflowEvent::ChildWorkflowCancelRequested {
+                workflow_id,
+                child_id,
+            } if child_id == name => Some(*workflow_id),
+            _ => None,
+        })?;
         let reason = format!("cancelled by its parent {}", self.identity.run_id);
-        OutSignal {
+        Some(OutSignal {
             run_id,
             signal: NewSignal {
                 signal_id: Uuid::new_v5(&run_id, b"cancelled by its parent"),
                 signal_type: signal_types::CANCEL.to_owned(),
                 payload: Payload::from_value(&reason).unwrap_or_default(),
             },
-        }
+        })
     }
 }
 

@@ -234,7 +234,7 @@ impl EngineBuilder {
         let runtime = self.runtime.unwrap_or_else(Runtime::real);
         let worker_id = self.worker_id.unwrap_or_else(|| worker_name(&runtime));
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
-        let desk = Arc::new(Desk::default());
+        let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
         let worker = &settings.worker;
         let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),
@@ -250,14 +250,14 @@ impl EngineBuilder {
             port,
             leases: Arc::clone(&leases),
             results: Arc::clone(&results),
-            desk: Arc::clone(&desk),
+            hub: Arc::clone(&hub),
             gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
             once: Arc::new(StoreLedger(Arc::clone(&store))),
             transactions: store.transactions(),
         }));
         let node = Node {
             worker_id,
-            hub: Arc::new(Hub::new(desk, store.bell(), housekeeping)),
+            hub,
             store,
             settings,
             listeners: Listeners::start(self.listeners, &runtime),

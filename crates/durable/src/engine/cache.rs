@@ -23,6 +23,8 @@ pub(crate) struct Place {
     pub(crate) run_id: Uuid,
     pub(crate) sequence: i64,
     pub(crate) epoch: u32,
+    /// Sequence number before the first event of the current iteration.
+    pub(crate) history_start: i64,
     pub(crate) consumed: i64,
     pub(crate) trace: Option<TraceContext>,
     /// Where its code is, if that is in another process.
@@ -36,17 +38,35 @@ impl Place {
     }
 }
 
-/// A bounded cache; the one turned longest ago goes first.
+/// A cache bounded by the number of programs and by their weight; the one turned longest ago goes first.
 pub(crate) struct Cache {
     max: usize,
+    weight_max: u64,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     tick: u64,
+    /// Of all that is kept.
+    weight: u64,
     kept: HashMap<Uuid, Entry>,
     by_age: BTreeMap<u64, Uuid>,
+}
+
+impl State {
+    fn remove(&mut self, run_id: Uuid) -> Option<Entry> {
+        let entry = self.kept.remove(&run_id)?;
+        self.by_age.remove(&entry.tick);
+        self.weight -= weight(&entry.kept);
+        Some(entry)
+    }
+}
+
+/// What a program holds grows with the history that it went through: its events are counted, and it itself as one more.
+fn weight(kept: &Kept) -> u64 {
+    let place = &kept.place;
+    u64::try_from(place.sequence - place.history_start).unwrap_or(0) + 1
 }
 
 struct Entry {
@@ -57,18 +77,17 @@ struct Entry {
 }
 
 impl Cache {
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize, weight_max: u64) -> Self {
         Self {
             max,
+            weight_max,
             state: Mutex::default(),
         }
     }
 
     /// Takes a program out: while a turn is made, nobody else may use it.
     pub(crate) fn take(&self, run_id: Uuid) -> Option<Kept> {
-        let mut state = self.state.lock();
-        let entry = state.kept.remove(&run_id)?;
-        state.by_age.remove(&entry.tick);
+        let entry = self.state.lock().remove(run_id)?;
         Some(entry.kept)
     }
 
@@ -129,17 +148,113 @@ impl Cache {
             kept,
             owned_since: Some(now),
         };
-        if let Some(old) = state.kept.insert(run_id, entry) {
-            state.by_age.remove(&old.tick);
-        }
+        state.remove(run_id);
+        state.weight += weight(&entry.kept);
+        state.kept.insert(run_id, entry);
         state.by_age.insert(tick, run_id);
         let mut gone = Vec::new();
-        while state.kept.len() > self.max
-            && let Some((_, oldest)) = state.by_age.pop_first()
+        // One alone stays, however heavy: to replay it at every turn would cost most of all.
+        while (state.kept.len() > self.max
+            || state.weight > self.weight_max && state.kept.len() > 1)
+            && let Some((_, oldest)) = state.by_age.first_key_value()
         {
-            state.kept.remove(&oldest);
+            let oldest = *oldest;
+            state.remove(oldest);
             gone.push(oldest);
         }
         gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use durable_core::{
+        ActivityError, HistoryState, RunIdentity, TraitProgram, Workflow, WorkflowAction,
+        WorkflowSignal,
+    };
+
+    use super::*;
+
+    struct Idle;
+
+    impl Workflow for Idle {
+        const TYPE: &'static str = "idle";
+        type Input = ();
+        type Output = ();
+
+        fn new((): ()) -> Self {
+            Self
+        }
+
+        fn on_start(&mut self) -> Vec<WorkflowAction> {
+            Vec::new()
+        }
+
+        fn on_activity_completed(&mut self, _: &str, _: serde_json::Value) -> Vec<WorkflowAction> {
+            Vec::new()
+        }
+
+        fn on_activity_failed(&mut self, _: &str, _: &ActivityError) -> Vec<WorkflowAction> {
+            Vec::new()
+        }
+
+        fn on_timer_fired(&mut self, _: &str) -> Vec<WorkflowAction> {
+            Vec::new()
+        }
+
+        fn on_signal(&mut self, _: &WorkflowSignal) -> Vec<WorkflowAction> {
+            Vec::new()
+        }
+    }
+
+    /// A run whose iteration has so many events.
+    fn kept(number: u128, events: i64) -> Kept {
+        let (run_id, history_start) = (Uuid::from_u128(number), 1_000);
+        let sequence = history_start + events;
+        let identity = RunIdentity {
+            run_id,
+            epoch: 0,
+            iteration: 1,
+        };
+        let program = Box::new(TraitProgram::<Idle>::new());
+        Kept {
+            program: ProgramState::after(identity, program, HistoryState::after(sequence)),
+            place: Place {
+                run_id,
+                sequence,
+                epoch: 0,
+                history_start,
+                consumed: 0,
+                trace: None,
+            },
+        }
+    }
+
+    fn run(number: u128) -> Uuid {
+        Uuid::from_u128(number)
+    }
+
+    #[tokio::test]
+    async fn heavy_programs_make_room_for_others_and_the_last_one_stays() {
+        let (cache, now) = (Cache::new(3, 100), Instant::now());
+        assert!(cache.keep(kept(1, 10), now).is_empty());
+        assert!(cache.keep(kept(2, 50), now).is_empty());
+        assert_eq!(cache.keep(kept(3, 40), now), [run(1)], "too heavy together");
+        // What was taken out, or kept again, weighs once.
+        cache.take(run(2)).expect("is kept");
+        assert!(cache.keep(kept(3, 90), now).is_empty());
+        assert!(cache.keep(kept(4, 5), now).is_empty());
+        assert_eq!(cache.keep(kept(5, 5_000), now), [run(3), run(4)]);
+        assert!(cache.holds(run(5)), "alone it may be as heavy as it is");
+    }
+
+    #[tokio::test]
+    async fn light_programs_are_counted() {
+        let (cache, now) = (Cache::new(2, 100), Instant::now());
+        for number in 1..=2 {
+            assert!(cache.keep(kept(number, 0), now).is_empty());
+        }
+        assert_eq!(cache.keep(kept(3, 0), now), [run(1)]);
+        assert_eq!(Cache::new(0, 100).keep(kept(1, 0), now), [run(1)]);
     }
 }

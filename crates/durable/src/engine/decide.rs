@@ -92,6 +92,9 @@ pub(crate) fn conclude(
     }
     if let Some((_, WorkflowEvent::WorkflowContinuedAsNew { .. })) = decision.turn.events.last() {
         let mut carried = program.take_unread();
+        if planted(Bug::CarriedSignalsDropped) {
+            carried.clear();
+        }
         carried.append(&mut decision.carried);
         decision.carried = carried;
     }
@@ -111,7 +114,7 @@ fn take_from_inbox(
         leave_unread(decision, fact);
         return Ok(());
     }
-    if program.history().is_late(&fact) {
+    if program.history().is_late(&fact) || is_of_a_forgotten_child(program, &fact) {
         return Ok(());
     }
     if let Fact::UpdateAccepted {
@@ -140,9 +143,30 @@ fn take_from_inbox(
     take(program, decision, &fact)
 }
 
+/// Whether it is the end of a child whose start a reset has taken back: that one was stopped, and says so.
+fn is_of_a_forgotten_child(program: &ProgramState, fact: &Fact) -> bool {
+    let (Fact::ChildCompleted {
+        workflow_id,
+        child_id,
+        ..
+    }
+    | Fact::ChildFailed {
+        workflow_id,
+        child_id,
+        ..
+    }) = fact
+    else {
+        return false;
+    };
+    program.identity().epoch > 0 && !program.history().has_pending_child(child_id, *workflow_id)
+}
+
 /// Why an update is not taken, if it is not; it leaves no trace in the history. A validator that panics refuses too: the run is as
 /// it was, and goes on.
 fn refusal(program: &ProgramState, name: &str, input: &Payload) -> Option<Failure> {
+    if planted(Bug::UpdateNotValidated) {
+        return None;
+    }
     let program = program.program();
     let asked = catch_unwind(AssertUnwindSafe(|| program.validate_update(name, input)));
     asked

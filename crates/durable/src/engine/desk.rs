@@ -39,6 +39,34 @@ pub(crate) enum Overheard {
     SomeStrange,
 }
 
+/// A claim of runs; dropped, it brings none.
+pub(crate) struct ClaimUnderWay<'a> {
+    desk: &'a Desk,
+}
+
+impl ClaimUnderWay<'_> {
+    /// It brings these runs.
+    pub(crate) fn brings(self, turns: Vec<ClaimedTurn>) {
+        let meanwhile = self.desk.state.lock().rung_meanwhile.take();
+        let meanwhile = meanwhile.unwrap_or_default();
+        self.desk.add(turns.into_iter().map(|turn| {
+            let run_id = turn.run.id;
+            let wanted = Wanted {
+                rung: meanwhile.contains(&run_id),
+                claimed: Some(turn),
+                ..Wanted::default()
+            };
+            (run_id, wanted)
+        }));
+    }
+}
+
+impl Drop for ClaimUnderWay<'_> {
+    fn drop(&mut self) {
+        self.desk.state.lock().rung_meanwhile = None;
+    }
+}
+
 /// The desk. A run is in the hands of one committer at a time; what comes for it meanwhile waits here.
 #[derive(Default)]
 pub(crate) struct Desk {
@@ -55,6 +83,8 @@ struct State {
     in_hand: HashSet<Uuid>,
     /// Runs whose programs are kept here, or are in hand: others ring for them here.
     at_home: HashSet<Uuid>,
+    /// Others rang for these, which are not at home, while a claim was under way that may bring them. None: there is no claim.
+    rung_meanwhile: Option<HashSet<Uuid>>,
     closed: bool,
 }
 
@@ -95,9 +125,14 @@ impl Desk {
     /// Another process rang: only runs that are at home here are looked at. The others may be anybody's, or nobody's.
     pub(crate) fn overheard(&self, runs: impl IntoIterator<Item = Uuid>) -> Overheard {
         let (at_home, strange): (Vec<Uuid>, Vec<Uuid>) = {
-            let state = self.state.lock();
-            runs.into_iter()
-                .partition(|run| state.at_home.contains(run))
+            let mut state = self.state.lock();
+            let is_here =
+                |run: &Uuid| state.at_home.contains(run) || state.wanted.contains_key(run);
+            let (at_home, strange): (Vec<Uuid>, Vec<Uuid>) = runs.into_iter().partition(is_here);
+            if let Some(meanwhile) = &mut state.rung_meanwhile {
+                meanwhile.extend(&strange);
+            }
+            (at_home, strange)
         };
         if !at_home.is_empty() {
             self.ring(at_home);
@@ -109,16 +144,10 @@ impl Desk {
         }
     }
 
-    /// Runs that were just claimed.
-    pub(crate) fn claimed(&self, turns: Vec<ClaimedTurn>) {
-        self.add(turns.into_iter().map(|turn| {
-            let run_id = turn.run.id;
-            let wanted = Wanted {
-                claimed: Some(turn),
-                ..Wanted::default()
-            };
-            (run_id, wanted)
-        }));
+    /// A claim begins. What others ring for until it is over may be for a run that it brings, as it was before.
+    pub(crate) fn claim(&self) -> ClaimUnderWay<'_> {
+        self.state.lock().rung_meanwhile = Some(HashSet::new());
+        ClaimUnderWay { desk: self }
     }
 
     /// An activity ended here. Given back if the run's program is not here: its result then goes to the inbox.
@@ -283,6 +312,25 @@ mod tests {
         desk.ring([run(1), run(1), run(1)]);
         assert_eq!(desk.take(10).await.expect("open").len(), 1);
         assert_eq!(desk.len(), 1);
+    }
+
+    #[test]
+    fn overheard_ring_for_a_run_that_waits_for_its_turn_is_for_this_desk() {
+        let desk = Desk::default();
+        desk.ring([run(1)]);
+        assert_eq!(desk.overheard([run(1)]), Overheard::AllAtHome);
+    }
+
+    #[test]
+    fn rings_are_remembered_only_while_a_claim_is_under_way() {
+        let desk = Desk::default();
+        let claim = desk.claim();
+        assert_eq!(desk.overheard([run(1)]), Overheard::SomeStrange);
+        let meanwhile = desk.state.lock().rung_meanwhile.clone();
+        assert_eq!(meanwhile, Some(HashSet::from([run(1)])));
+        drop(claim);
+        desk.overheard([run(2)]);
+        assert_eq!(desk.state.lock().rung_meanwhile, None);
     }
 
     #[tokio::test]

@@ -45,7 +45,7 @@ pub(super) struct Distant {
 /// What its code has to be told.
 pub(super) enum Way {
     /// What is new: it is where the last turn left it.
-    Kept { kept: Kept, seat: Arc<Seat> },
+    Kept { kept: Box<Kept>, seat: Arc<Seat> },
     /// Everything.
     Told {
         run: Box<RunRecord>,

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::desk::{Desk, Overheard};
 use crate::hosting::TaskBell;
-use crate::persistence::{Bell, Ring};
+use crate::persistence::{Bell, Bug, Ring, planted};
 
 /// The wake-ups of one process.
 pub(crate) struct Hub {
@@ -79,7 +79,9 @@ impl Hub {
 
     /// Runs that are not for this process have facts waiting.
     pub(crate) fn pass_on(&self, runs: impl IntoIterator<Item = Uuid>) {
-        self.ring_others(|ring| ring.ready_runs.extend(runs));
+        if !planted(Bug::RingForgotten) {
+            self.ring_others(|ring| ring.ready_runs.extend(runs));
+        }
     }
 
     /// A schedule was made or changed by a process that fires none. Too rare for a name of its own in a ring.
@@ -240,7 +242,8 @@ impl DueBell {
             return;
         };
         let mut planned = self.planned.lock();
-        if planned.is_none_or(|planned| at < planned) {
+        // None: it was told to look at once, and will.
+        if planned.is_some_and(|planned| at < planned) {
             *planned = Some(at);
             self.bell.notify_one();
         }
@@ -340,6 +343,18 @@ impl ScheduleBell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_due_later_does_not_put_off_a_look_at_once() {
+        let (due, now) = (DueBell::default(), Instant::now());
+        due.plan(now + Duration::from_secs(60));
+        due.ring();
+        due.due_in(now, Duration::from_secs(600));
+        assert_eq!(due.wait(now), Duration::ZERO);
+        due.plan(now + Duration::from_secs(60));
+        due.due_in(now, Duration::from_secs(5));
+        assert_eq!(due.wait(now), Duration::from_secs(5));
+    }
 
     #[test]
     fn the_last_who_waits_for_a_run_leaves_nothing_behind() {

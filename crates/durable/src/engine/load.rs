@@ -296,6 +296,7 @@ fn may_have_been_overtaken(kept: &Kept, finished: &[Finished]) -> bool {
 
 fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Ready {
     if let Some(seat) = kept.place.seat.clone() {
+        let kept = Box::new(kept);
         return Ready::Elsewhere(Box::new(Distant {
             way: Way::Kept { kept, seat },
             begin: None,
@@ -340,6 +341,7 @@ pub(super) fn place_of(run: &RunRecord) -> Place {
         run_id: run.id,
         sequence: run.sequence,
         epoch: run.epoch,
+        history_start: run.history_start,
         consumed: run.consumed,
         trace: run.trace.clone(),
         seat: None,

@@ -202,7 +202,7 @@ impl Engine {
         }
     }
 
-    async fn farewell(&self, left: Vec<TaskLease>) -> Result<()> {
+    async fn farewell(&self, left: Vec<(TaskLease, String)>) -> Result<()> {
         let node = &self.node;
         let released = self.give_back(left).await;
         node.pool.save_reports().await;
@@ -235,18 +235,20 @@ impl Engine {
 
     async fn give_back(
         &self,
-        leases: Vec<TaskLease>,
+        left: Vec<(TaskLease, String)>,
     ) -> Result<(), crate::persistence::StoreError> {
-        if leases.is_empty() {
+        if left.is_empty() {
             return Ok(());
         }
-        warn!(
-            tasks = leases.len(),
-            "activities still run and are given back"
-        );
-        for leases in leases.chunks(1_000) {
-            let releases = leases.iter().cloned().map(TaskRelease::now).collect();
-            self.node.store.release_tasks(releases, None).await?;
+        let node = &self.node;
+        let tasks = left.len();
+        warn!(tasks, "activities still run and are given back");
+        for left in left.chunks(1_000) {
+            let leases = left.iter().map(|(lease, _)| lease.clone());
+            let releases = leases.map(TaskRelease::now).collect();
+            node.store.release_tasks(releases, None).await?;
+            let types = left.iter().map(|(_, activity_type)| &**activity_type);
+            node.hub.claimable_by_others(types);
         }
         Ok(())
     }

@@ -44,6 +44,8 @@ pub struct TurnSettings {
     pub committers: usize,
     /// Programs kept in memory after their turn; 0 keeps none.
     pub cached_programs_max: usize,
+    /// Events that the histories of those programs may have together: what a program holds grows with its history.
+    pub cached_events_max: u64,
     /// Drops the program after every turn, so that each turn replays: slow, for tests.
     pub always_replay: bool,
     /// For how long other processes leave a run alone after its turn here.
@@ -58,6 +60,7 @@ impl Default for TurnSettings {
             set_max: 200,
             committers: 2,
             cached_programs_max: 100_000,
+            cached_events_max: 2_000_000,
             always_replay: false,
             owner_lease: Duration::from_secs(15),
             claim_max: 500,

@@ -61,7 +61,7 @@ impl Turner {
         } else {
             turns.cached_programs_max
         };
-        let cache = Cache::new(max);
+        let cache = Cache::new(max, turns.cached_events_max);
         Self { node, cache }
     }
 

@@ -276,10 +276,11 @@ impl Shared {
     fn hold(self: &Arc<Self>, lease: TaskLease, task: Option<ClaimedTask>) {
         let (cancel, done) = (CancellationToken::new(), CancellationToken::new());
         self.node.leases.hold_lease(lease.clone(), cancel.clone());
-        let activity_id = task.as_ref().map(|task| task.activity_id.clone());
+        let activity = task.as_ref();
+        let activity = activity.map(|task| (task.activity_id.clone(), task.activity_type.clone()));
         self.node
             .remote_workers
-            .runs(&lease, activity_id, cancel.clone());
+            .runs(&lease, activity, cancel.clone());
         let held = Held {
             lease: lease.clone(),
             task,
@@ -496,16 +497,21 @@ pub(crate) struct RemoteWorkers {
 
 struct Running {
     lease: TaskLease,
-    /// Not known of a task that was taken over from an earlier connection.
-    activity_id: Option<String>,
+    /// Its id and its type; not known of a task that was taken over from an earlier connection.
+    activity: Option<(String, String)>,
     cancel: CancellationToken,
 }
 
 impl RemoteWorkers {
-    fn runs(&self, lease: &TaskLease, activity_id: Option<String>, cancel: CancellationToken) {
+    fn runs(
+        &self,
+        lease: &TaskLease,
+        activity: Option<(String, String)>,
+        cancel: CancellationToken,
+    ) {
         let running = Running {
             lease: lease.clone(),
-            activity_id,
+            activity,
             cancel,
         };
         let key = (lease.run_id, lease.task_id, lease.token);
@@ -521,8 +527,8 @@ impl RemoteWorkers {
         }
     }
 
-    /// Takes nothing new, and waits until nothing runs, at most for `grace`; then answers the leases of what still runs.
-    pub(crate) async fn drain(&self, grace: Duration) -> Vec<TaskLease> {
+    /// Takes nothing new, and waits until nothing runs, at most for `grace`; then answers what still runs: leases and types.
+    pub(crate) async fn drain(&self, grace: Duration) -> Vec<(TaskLease, String)> {
         self.closing.cancel();
         let emptied = async {
             loop {
@@ -543,7 +549,9 @@ impl RemoteWorkers {
             .values()
             .map(|running| {
                 running.cancel.cancel();
-                running.lease.clone()
+                let activity = running.activity.clone();
+                let (_, activity_type) = activity.unwrap_or_default();
+                (running.lease.clone(), activity_type)
             })
             .collect()
     }
@@ -551,7 +559,8 @@ impl RemoteWorkers {
     /// Asks a running activity to stop; the store has given it up already.
     pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
         self.cancel(run_id, |running| {
-            running.activity_id.as_deref() == Some(activity_id)
+            let activity = running.activity.as_ref();
+            activity.is_some_and(|(id, _)| id == activity_id)
         });
     }
 

@@ -81,6 +81,22 @@ bugs! {
     UnreadSignalsDropped = "unread-signals-dropped",
     /// Engine: messages between runs are written and never delivered.
     MessagesNotRelayed = "messages-not-relayed",
+    /// Engine: other processes are not told of runs that want a turn.
+    RingForgotten = "ring-forgotten",
+    /// Engine: turns that nobody rang for are never looked for.
+    LostRingNotNoticed = "lost-ring-not-noticed",
+    /// Engine: an update whose answer was lost is sent again as another one.
+    UpdateSentAnew = "update-sent-anew",
+    /// Engine: updates are taken without being checked.
+    UpdateNotValidated = "update-not-validated",
+    /// Engine: what a side effect comes to is not recorded.
+    SideEffectComputedAnew = "side-effect-computed-anew",
+    /// Engine: a saga undoes its steps in the order in which they were made.
+    SagaUndoneForwards = "saga-undone-forwards",
+    /// Engine: signals that were not read are not carried over to the next iteration.
+    CarriedSignalsDropped = "carried-signals-dropped",
+    /// Engine: the tick after the one that fires is passed over.
+    TickPassedOver = "tick-passed-over",
 }
 
 impl Bug {

@@ -271,7 +271,8 @@ pub trait WorkflowEventStore: WorkerPort {
     // ---- retention and proof ------------------------------------------------------------------
 
     /// Deletes runs that ended before, by id, with all that belongs to them, and refuses their ids for
-    /// [`super::limits::TOMBSTONE_DAYS`]. A run with messages or outbox events on their way is left for later. Answers how many.
+    /// [`super::limits::TOMBSTONE_DAYS`]. A run with messages or outbox events on their way is left for later. Answers how many. With less to do than
+    /// `max`, limiters (breakers whose key begins with `limit:`) that were not saved for as long are forgotten too.
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64>;
 
     /// Everything the store holds, in canonical form, read at one instant. For tests and the audit: it loads all of it.

@@ -19,7 +19,7 @@ pub trait ResourceGauge: Send + Sync + 'static {
     fn read(&self) -> Resources;
 }
 
-/// Linux: the container's limits (cgroup v2), else the machine's.
+/// Linux: the limits of the process's control group (cgroup v2 or v1, its own or one above it), else the machine's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResources;
 
@@ -35,14 +35,78 @@ impl ResourceGauge for SystemResources {
     }
 }
 
-/// Used and limit. Pages of files that nobody uses are given up when needed, so they do not count.
+/// Where a version of control groups keeps what is said of memory.
+struct Groups {
+    /// Where the groups are mounted.
+    root: &'static str,
+    limit: &'static str,
+    used: &'static str,
+    /// Within `memory.stat`: pages of files that nobody uses. They are given up when needed, so they do not count as used.
+    cached: &'static str,
+}
+
+const V2: Groups = Groups {
+    root: "/sys/fs/cgroup",
+    limit: "memory.max",
+    used: "memory.current",
+    cached: "inactive_file",
+};
+
+const V1: Groups = Groups {
+    root: "/sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    cached: "total_inactive_file",
+};
+
+/// Used and limit of the group that leaves the least, of those that this process is in.
 fn container_memory(text: impl Fn(&str) -> Option<String>) -> Option<(u64, u64)> {
-    // "max" where there is no limit, which is no number.
-    let limit = text("/sys/fs/cgroup/memory.max")?.trim().parse().ok()?;
-    let used: u64 = text("/sys/fs/cgroup/memory.current")?.trim().parse().ok()?;
-    let stat = text("/sys/fs/cgroup/memory.stat").unwrap_or_default();
-    let cached = field(&stat, "inactive_file").unwrap_or(0);
-    Some((used.saturating_sub(cached), limit))
+    let own = text("/proc/self/cgroup").unwrap_or_default();
+    let named = own.lines().filter_map(group_of);
+    // Its own group may be mounted as the root, under whatever name it has outside.
+    let all = named.chain([(V2, "/"), (V1, "/")]);
+    // Without a limit: "max", or a number beyond all memory.
+    let machine = machine_memory(&text).map_or(u64::MAX, |(_, total)| total);
+    all.flat_map(|(groups, path)| with_those_above(&groups, path, &text))
+        .filter(|(_, limit)| *limit < machine)
+        .min_by_key(|(used, limit)| limit.saturating_sub(*used))
+}
+
+/// A line of `/proc/self/cgroup`: number, controllers, path; v2 has no controllers.
+fn group_of(line: &str) -> Option<(Groups, &str)> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (parts.next()?, parts.next()?);
+    if controllers.is_empty() {
+        Some((V2, path))
+    } else if controllers.split(',').any(|name| name == "memory") {
+        Some((V1, path))
+    } else {
+        None
+    }
+}
+
+/// What a group and each of those above it say, as far as they say something.
+fn with_those_above(
+    groups: &Groups,
+    path: &str,
+    text: impl Fn(&str) -> Option<String>,
+) -> Vec<(u64, u64)> {
+    let number = |file: &str| text(file)?.trim().parse::<u64>().ok();
+    let mut found = Vec::new();
+    let mut path = path.trim_end_matches('/');
+    loop {
+        let file = |name: &str| format!("{}{path}/{name}", groups.root);
+        if let (Some(limit), Some(used)) = (number(&file(groups.limit)), number(&file(groups.used)))
+        {
+            let stat = text(&file("memory.stat")).unwrap_or_default();
+            let cached = field(&stat, groups.cached).unwrap_or(0);
+            found.push((used.saturating_sub(cached), limit));
+        }
+        match path.rsplit_once('/') {
+            Some((above, _)) => path = above,
+            None => return found,
+        }
+    }
 }
 
 fn machine_memory(text: impl Fn(&str) -> Option<String>) -> Option<(u64, u64)> {
@@ -118,6 +182,41 @@ mod tests {
         ]);
         assert_eq!(container_memory(machine), None);
         assert_eq!(machine_memory(machine), Some((60 * 1024, 100 * 1024)));
+    }
+
+    #[test]
+    fn of_nested_groups_the_tightest_counts() {
+        let nested = files(&[
+            ("/proc/self/cgroup", "0::/app/worker\n"),
+            ("/sys/fs/cgroup/app/worker/memory.max", "max\n"),
+            ("/sys/fs/cgroup/app/worker/memory.current", "700\n"),
+            ("/sys/fs/cgroup/app/memory.max", "1000\n"),
+            ("/sys/fs/cgroup/app/memory.current", "800\n"),
+            ("/sys/fs/cgroup/memory.max", "5000\n"),
+            ("/sys/fs/cgroup/memory.current", "900\n"),
+        ]);
+        assert_eq!(container_memory(nested), Some((800, 1000)));
+    }
+
+    #[test]
+    fn first_version_counts_too_and_its_no_limit_is_none() {
+        let group = "5:cpu:/x\n4:cpuacct,memory:/docker/abc\n";
+        let limit = |limit| {
+            let all = [
+                ("/proc/self/cgroup", group),
+                // Named from outside, mounted as the root inside.
+                ("/sys/fs/cgroup/memory/memory.limit_in_bytes", limit),
+                ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "900\n"),
+                (
+                    "/sys/fs/cgroup/memory/memory.stat",
+                    "inactive_file 1\ntotal_inactive_file 300\n",
+                ),
+                ("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 40 kB\n"),
+            ];
+            container_memory(files(&all))
+        };
+        assert_eq!(limit("1000\n"), Some((600, 1000)));
+        assert_eq!(limit("9223372036854771712\n"), None);
     }
 
     #[test]

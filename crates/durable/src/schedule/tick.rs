@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::Cron;
 use crate::persistence::model::{OverlapPolicy, ScheduleRecord, StartRun};
+use crate::persistence::{Bug, planted};
 
 /// A tick found later than this was missed.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(60);
@@ -75,7 +76,10 @@ pub(crate) fn decide(
         let next = cron.next_after(horizon);
         return Decision::Skip { next };
     }
-    let next = cron.next_after(since);
+    let mut next = cron.next_after(since);
+    if planted(Bug::TickPassedOver) {
+        next = next.and_then(|next| cron.next_after(next));
+    }
     match schedule.overlap {
         OverlapPolicy::Skip if running => Decision::Skip { next },
         OverlapPolicy::Replace if running => Decision::Start {

@@ -170,6 +170,7 @@ impl Claims {
     }
 
     async fn admit(&self, tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
+        // The slots of what is held back are free only once it is given back.
         for task in admitted(&*self.port, &self.pool, &self.hub, tasks).await {
             // A claim answers no more than was asked for; what it did would wait for its lease to run out.
             if let Some(slot) = slots.pop() {
@@ -186,7 +187,7 @@ pub(crate) async fn admitted(
     hub: &Hub,
     mut tasks: Vec<ClaimedTask>,
 ) -> Vec<ClaimedTask> {
-    let mut parked = park_encoded(pool, hub, &mut tasks);
+    let mut parked = park_encoded(&mut tasks);
     let verdicts = pool.gate.admit(&tasks).await;
     let mut runnable = Vec::with_capacity(tasks.len());
     for (task, verdict) in tasks.into_iter().zip(verdicts) {
@@ -197,26 +198,30 @@ pub(crate) async fn admitted(
                 runnable.push(task);
             }
             Verdict::Park(wait) => {
-                hub.due.due_in(pool.runtime.instant(), wait);
                 parked.push(TaskRelease::parked(task.lease, wait));
             }
         }
     }
-    if !parked.is_empty()
-        && let Err(error) = port.release_tasks(parked, None).await
-    {
+    if parked.is_empty() {
+        return runnable;
+    }
+    let soonest = parked.iter().filter_map(|release| release.park).min();
+    if let Err(error) = port.release_tasks(parked, None).await {
         // Their leases run out and the reaper takes them back.
         warn!(%error, "tasks could not be given back");
+    }
+    if let Some(wait) = soonest {
+        // Told only now: whoever looked before would not have seen them.
+        hub.due.due_in(pool.runtime.instant(), wait);
     }
     runnable
 }
 
 /// A task whose payloads cannot be decoded here waits for a worker that can: to the activity it would look like bad data.
-fn park_encoded(pool: &WorkerPool, hub: &Hub, tasks: &mut Vec<ClaimedTask>) -> Vec<TaskRelease> {
+fn park_encoded(tasks: &mut Vec<ClaimedTask>) -> Vec<TaskRelease> {
     let encoded = tasks.extract_if(.., HoldsPayloads::has_encoded);
     let park = |task: ClaimedTask| {
         warn!(task_id = %task.lease.task_id, run_id = %task.lease.run_id, "a payload of the task cannot be decoded here; is its codec set, with its key?");
-        hub.due.due_in(pool.runtime.instant(), ENCODED_PAUSE);
         TaskRelease::parked(task.lease, ENCODED_PAUSE)
     };
     encoded.map(park).collect()

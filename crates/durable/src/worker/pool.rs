@@ -16,7 +16,7 @@ use super::execution::Execution;
 use super::results::{Finished, Kept};
 use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
-use crate::engine::Desk;
+use crate::engine::Hub;
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome, TaskRelease};
 use crate::persistence::{Bug, Transactions, WorkerPort, planted};
 use crate::reliability::Gate;
@@ -33,7 +33,7 @@ pub struct WorkerPool {
     pub(super) once: Arc<dyn OnceLedger>,
     pub(super) transactions: Option<Arc<dyn Transactions>>,
     port: Arc<dyn WorkerPort>,
-    desk: Arc<Desk>,
+    hub: Arc<Hub>,
     pub(super) results: Arc<ResultSink>,
     /// By task and token, so that they are told to stop in an order that can be repeated.
     running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
@@ -50,6 +50,7 @@ pub struct WorkerPool {
 struct Running {
     lease: TaskLease,
     activity_id: String,
+    activity_type: String,
     cancel: CancellationToken,
     /// The engine gave it back or gave it up: whatever it answers is not reported.
     abandoned: Arc<AtomicBool>,
@@ -63,7 +64,7 @@ pub(crate) struct PoolParts {
     pub(crate) port: Arc<dyn WorkerPort>,
     pub(crate) leases: Arc<HeartbeatBatcher>,
     pub(crate) results: Arc<ResultSink>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) once: Arc<dyn OnceLedger>,
     pub(crate) transactions: Option<Arc<dyn Transactions>>,
@@ -91,7 +92,7 @@ impl WorkerPool {
             once: parts.once,
             transactions: parts.transactions,
             port: parts.port,
-            desk: parts.desk,
+            hub: parts.hub,
             results: parts.results,
             running: Mutex::default(),
             backlog: Mutex::default(),
@@ -176,6 +177,7 @@ impl WorkerPool {
         let running = Running {
             lease: task.lease.clone(),
             activity_id: task.activity_id.clone(),
+            activity_type: task.activity_type.clone(),
             cancel: cancel.clone(),
             abandoned: Arc::clone(&abandoned),
         };
@@ -214,9 +216,10 @@ impl WorkerPool {
         let pool = Arc::clone(self);
         self.runtime.spawn(async move {
             let release = TaskRelease::now(task.lease);
-            if let Err(error) = pool.port.release_tasks(vec![release], None).await {
+            match pool.port.release_tasks(vec![release], None).await {
+                Ok(_) => pool.hub.claimable_by_others([&*task.activity_type]),
                 // Its lease runs out and the reaper takes it back.
-                warn!(%error, "a task could not be given back");
+                Err(error) => warn!(%error, "a task could not be given back"),
             }
             drop(slot);
         });
@@ -226,7 +229,7 @@ impl WorkerPool {
     fn report(&self, finished: Finished) {
         if finished.kept != Kept::NotYet || !finished.may_join_a_turn() {
             self.results.store(vec![finished]);
-        } else if let Err(finished) = self.desk.finished(Box::new(finished)) {
+        } else if let Err(finished) = self.hub.desk.finished(Box::new(finished)) {
             self.results.store(vec![*finished]);
         }
     }
@@ -281,9 +284,9 @@ impl WorkerPool {
         self.slots.close();
     }
 
-    /// Waits until nothing runs and every result is stored, at most for `grace`; then answers the leases of what still runs, which is
-    /// asked to stop and whose results no longer count.
-    pub(crate) async fn drain(&self, grace: Duration) -> Vec<TaskLease> {
+    /// Waits until nothing runs and every result is stored, at most for `grace`; then answers the leases of what still runs, with its type. It is
+    /// asked to stop, and its results no longer count.
+    pub(crate) async fn drain(&self, grace: Duration) -> Vec<(TaskLease, String)> {
         tokio::select! {
             biased;
             () = self.slots.emptied() => return Vec::new(),
@@ -295,7 +298,7 @@ impl WorkerPool {
             .map(|running| {
                 running.abandoned.store(true, Ordering::SeqCst);
                 running.cancel.cancel();
-                running.lease.clone()
+                (running.lease.clone(), running.activity_type.clone())
             })
             .collect()
     }

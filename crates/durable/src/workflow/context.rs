@@ -14,6 +14,7 @@ use super::{
     WorkflowDefinition, WorkflowResult,
 };
 use crate::activity::Activity;
+use crate::persistence::{Bug, planted};
 
 /// A workflow's door to the world: everything it does through this is recorded, and is as it was when the run is rebuilt.
 ///
@@ -209,6 +210,9 @@ impl WorkflowContext {
         &self,
         compute: impl FnOnce() -> T,
     ) -> WorkflowResult<T> {
+        if planted(Bug::SideEffectComputedAnew) {
+            return Ok(compute());
+        }
         let value = self
             .core
             .side_effect(|| Payload::from_value(&compute()))

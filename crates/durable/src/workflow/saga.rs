@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::{WorkflowContext, WorkflowResult};
 use crate::activity::Activity;
+use crate::persistence::{Bug, planted};
 
 type UndoFuture = Pin<Box<dyn Future<Output = WorkflowResult<()>> + Send>>;
 type Undo = Box<dyn FnOnce(WorkflowContext) -> UndoFuture + Send>;
@@ -83,10 +84,18 @@ impl Saga {
         }
     }
 
+    fn next_undo(&self) -> Option<Undo> {
+        let mut undo = self.undo.lock();
+        if planted(Bug::SagaUndoneForwards) && !undo.is_empty() {
+            return Some(undo.remove(0));
+        }
+        undo.pop()
+    }
+
     async fn undo_all(&self, error: WorkflowError) -> WorkflowError {
         let mut failed = Vec::new();
         loop {
-            let Some(undo) = self.undo.lock().pop() else {
+            let Some(undo) = self.next_undo() else {
                 break;
             };
             if let Err(error) = undo(self.ctx.clone()).await {

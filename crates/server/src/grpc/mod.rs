@@ -31,7 +31,6 @@ pub const REQUEST_BYTES_MAX: usize = 16 << 20;
 pub const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// Everything that is served on the gRPC port.
-#[must_use]
 pub fn routes(app: App) -> Router {
     let worker = WorkerServer::new(worker::Service::new(app.clone()))
         .accept_compressed(CompressionEncoding::Gzip)

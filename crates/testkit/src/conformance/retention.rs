@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use durable_core::{AttributeValue, ExhaustedPolicy, RetryPolicy, Timestamp};
+use durable_core::{AttributeValue, CircuitState, ExhaustedPolicy, RetryPolicy, Timestamp};
 use everruns_durable::persistence::limits::TOMBSTONE_DAYS;
 use everruns_durable::persistence::model::{
-    ClaimOutbox, ClosePolicy, DeadLetterDecision, DecisionOutcome, KeyKind, KeyRecord, LogLevel,
-    NewOutboxEvent, NewStepLog, OutSignal, OutboxReport, OutboxResult, OverlapPolicy, PurgeRuns,
-    ScheduleFire, ScheduleRecord, SendOutcome, SendRejection, StartOutcome, StartRejection,
-    TaskOutcome, TaskResult, after,
+    BreakerRecord, ClaimOutbox, ClosePolicy, DeadLetterDecision, DecisionOutcome, KeyKind,
+    KeyRecord, LogLevel, NewOutboxEvent, NewStepLog, OutSignal, OutboxReport, OutboxResult,
+    OverlapPolicy, PurgeRuns, ScheduleFire, ScheduleRecord, SendOutcome, SendRejection,
+    StartOutcome, StartRejection, TaskOutcome, TaskResult, after,
 };
 use uuid::Uuid;
 
@@ -27,6 +27,7 @@ claims! { "retention":
     a_business_id_stays_with_its_last_run,
     totals_and_ticks_outlive_the_run,
     ticks_that_nobody_could_take_again_are_forgotten,
+    limiters_that_nobody_asks_any_more_are_forgotten,
     nothing_reaches_a_purged_run,
     four_purges_at_once_count_each_run_once,
 }
@@ -387,6 +388,38 @@ async fn totals_and_ticks_outlive_the_run(w: &World) {
     let kinds: Vec<KeyKind> = after.keys.iter().map(|key| key.kind).collect();
     assert_eq!(kinds, [KeyKind::CronSlot, KeyKind::Tombstone]);
     assert_eq!(after.schedules, before.schedules);
+}
+
+async fn limiters_that_nobody_asks_any_more_are_forgotten(w: &World) {
+    let save = async |key: &str, version| {
+        let record = BreakerRecord {
+            key: key.to_owned(),
+            state: CircuitState::Closed,
+            failure_count: 0,
+            success_count: 0,
+            opened_at: None,
+            data: json("1"),
+            version,
+            updated_at: w.instant(),
+        };
+        let saved = w.store.save_breaker(record, w.now()).await;
+        assert!(saved.expect("save_breaker"));
+    };
+    for key in ["limit:idle", "limit:used", "LIMIT:x", "activity:limit:"] {
+        save(key, 0).await;
+    }
+    w.advance(DAY);
+    save("limit:used", 1).await;
+    let keys = async || {
+        let all = w.store.list_breakers().await.expect("list_breakers");
+        all.into_iter()
+            .map(|breaker| breaker.key)
+            .collect::<Vec<_>>()
+    };
+    w.advance(DAY * (u32::try_from(TOMBSTONE_DAYS).expect("few") - 1));
+    purge(w).await;
+    let kept = keys().await;
+    assert_eq!(kept, ["LIMIT:x", "activity:limit:", "limit:used"]);
 }
 
 async fn nothing_reaches_a_purged_run(w: &World) {

@@ -22,6 +22,7 @@ claims! { "apart":
     the_next_in_line_is_missed_in_time,
     a_dead_letter_put_back_by_a_lone_client_is_tried_again,
     a_reset_by_a_lone_client_is_carried_on,
+    what_a_shutdown_gives_back_is_taken_over_at_once,
     a_result_whose_answer_was_lost_is_told,
     a_retry_whose_answer_was_lost_comes_in_time,
     a_child_ended_by_a_lone_client_tells_its_parent,
@@ -276,6 +277,32 @@ async fn a_reset_by_a_lone_client_is_carried_on(arena: &Arena) {
     let result = comes("the rest of it", run.result()).await;
     assert_eq!(result.expect("completes"), json!(["slept", "mended"]));
     engine.shutdown().await.expect("stops");
+}
+
+async fn what_a_shutdown_gives_back_is_taken_over_at_once(arena: &Arena) {
+    let effects = Effects::new();
+    let decider = decider(arena).await;
+    let leaving = arena
+        .blind_doer(&effects)
+        .configure(|settings| settings.shutdown_grace = Duration::ZERO);
+    let leaving = leaving.start().await.expect("starts");
+    let run = start(
+        &decider.client(),
+        Script::of([Step::activity("gated", json!(1))]),
+    )
+    .await;
+    effects.reached("gated began", 1).await;
+    let staying = doer(arena, &effects).await;
+    // It has looked, and found nothing to do.
+    let line = decider.run::<Scripted>(Script::of([Step::activity("echo", json!(2))]));
+    comes("another run", line).await.expect("completes");
+    leaving.shutdown().await.expect("stops");
+    comes("the take-over", effects.reached("gated began", 2)).await;
+    effects.open_gate();
+    let result = comes("its end", run.result()).await.expect("completes");
+    assert_eq!(result, json!([1]));
+    staying.shutdown().await.expect("stops");
+    decider.shutdown().await.expect("stops");
 }
 
 async fn a_result_whose_answer_was_lost_is_told(arena: &Arena) {

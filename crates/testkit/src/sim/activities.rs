@@ -66,13 +66,62 @@ impl Drop for UnderWay {
 /// The activity that waits until it is told to stop.
 pub(super) const PATIENT: &str = "patient";
 
+/// The activity that runs only so often.
+pub(super) const LIMITED: &str = "limited";
+
 type Answered = Result<Value, ActivityError>;
+
+/// Names an activity to those who call it by its type; what it does is added by name.
+macro_rules! named {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal),+ $(,)?) => {$(
+        $(#[doc = $doc])+
+        pub(super) struct $name;
+
+        #[async_trait]
+        impl Activity for $name {
+            const TYPE: &'static str = $text;
+            type Input = Value;
+            type Output = Value;
+
+            async fn execute(&self, _ctx: &ActivityContext, _input: Value) -> ActivityResult<Value> {
+                Err(ActivityError::new("Misplaced", "the one of that name is meant"))
+            }
+        }
+    )+};
+}
+
+named! {
+    /// Answers what it is given.
+    Echo = "local-echo",
+    /// Fails until the attempt it is told to succeed at.
+    Flaky = "local-flaky",
+}
 
 /// Adds them to a node.
 pub(super) fn add(builder: EngineBuilder, world: &Arc<World>, node: &str) -> EngineBuilder {
+    // Local ones are run by the turn that needs them, as often as it is taken: no ledger is kept of them.
+    let builder = builder
+        .activity_fn(Echo::TYPE, |_ctx, input: Value| async move { Ok(input) })
+        .activity_fn(Flaky::TYPE, flaky);
     let noted = Noted { world, node };
     let builder = noted.add(builder, "echo", |_ctx, input| async move { Ok(input) });
+    let builder = noted.add(builder, "tidy", |_ctx, input| async move { Ok(input) });
+    let builder = noted.add(builder, LIMITED, |_ctx, input| async move { Ok(input) });
     let builder = noted.add(builder, "flaky", flaky);
+    let patients = Arc::clone(world);
+    let builder = noted.add(builder, "sick", move |_ctx, input| {
+        let mended = patients.remedies.is_mended(&input);
+        async move {
+            if mended {
+                return Ok(input);
+            }
+            Err(ActivityError::new("Sick", "not mended yet"))
+        }
+    });
+    let deeds = Arc::clone(world);
+    let builder = noted.add(builder, "once", move |ctx, _input| {
+        once(Arc::clone(&deeds), ctx)
+    });
     let builder = noted.add(builder, "slow", |_ctx, input| async move {
         sleep(millis(&input)).await;
         Ok(input)
@@ -143,6 +192,21 @@ async fn flaky(ctx: ActivityContext, input: Value) -> Answered {
         ));
     }
     Ok(json!(ctx.attempt))
+}
+
+/// Does something once, fails, and finds it done.
+async fn once(world: Arc<World>, ctx: ActivityContext) -> Answered {
+    let key = ctx.idempotency_key();
+    let done: u64 = ctx
+        .run_once(&key, || async { Ok(world.remedies.next_serial()) })
+        .await?;
+    if !world.remedies.is_first(&key, done) {
+        world.violated(format!("{key} was done once and came to two things"));
+    }
+    if ctx.attempt == 1 {
+        return Err(ActivityError::new("Interrupted", "after the deed"));
+    }
+    Ok(json!("once"))
 }
 
 /// Goes through pages with a heartbeat after each, from where an earlier attempt was.

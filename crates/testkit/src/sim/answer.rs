@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use durable_core::{Payload, Timestamp};
+use durable_core::{CircuitState, Payload, Timestamp};
 use everruns_durable::persistence::model::{
     Attributes, BreakerRecord, ClaimedTask, ClaimedTurn, DeadLetter, DecisionOutcome,
     FinishOutcome, Fired, Glance, History, LeaseState, OutboxRecord, ReapedTask, Rejection,
@@ -32,12 +32,20 @@ macro_rules! plain {
 }
 
 plain! {
-    (), bool, u64, Timestamp, Glance, WaitingTypes, Vec<String>, Payload, Option<Payload>, Attributes, Option<BreakerRecord>,
+    (), bool, u64, Timestamp, Glance, WaitingTypes, Vec<String>, Payload, Option<Payload>, Attributes,
     Vec<BreakerRecord>, Vec<DeadLetter>, DecisionOutcome, Fired, Vec<OutboxRecord>, Relayed,
     Vec<RollupRecord>, Vec<RunRecord>, Vec<ScheduleOutcome>, Option<ScheduleRecord>,
     Vec<ScheduleRecord>, Vec<StartOutcome>, Vec<StepLogRecord>, StoreCounts, Vec<TaskRecord>,
     Vec<TerminateOutcome>, Option<UpdateRecord>, Vec<WorkerInfo>, Option<WorkerStatus>,
     Vec<SendOutcome>, Vec<bool>,
+}
+
+impl Answer for Option<BreakerRecord> {
+    fn tell(&self, world: &World) {
+        let open = |breaker: &BreakerRecord| breaker.state == CircuitState::Open;
+        let opened = self.as_ref().is_some_and(open);
+        world.count(Happening::BreakerOpened, usize::from(opened));
+    }
 }
 
 impl Answer for Option<RunRecord> {

@@ -6,17 +6,20 @@ use std::time::Duration;
 use durable_core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{
     BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
-    FireDue, LeaseExtension, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages, RunFilter,
-    ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskFilter, TaskRelease,
-    TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages,
+    RunFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskFilter,
+    TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo,
+    WorkerStatus,
 };
 use uuid::Uuid;
 
+use super::tally::Happening;
 use super::trace::short;
+use super::world::World;
 
 /// An argument of a store call.
 pub(super) trait Argument: Debug + Sized {
-    /// The same with the true time in it, where it names one.
+    /// The same with the true time in it, where it asks for the store's.
     fn at(self, _now: Timestamp) -> Self {
         self
     }
@@ -26,15 +29,25 @@ pub(super) trait Argument: Debug + Sized {
         Vec::new()
     }
 
+    /// Counts what is asked for.
+    fn tell(&self, _world: &World) {}
+
     /// For the trace.
     fn sketch(&self) -> String {
         short(&format!("{self:?}"))
     }
 }
 
+impl Argument for Vec<TaskRelease> {
+    fn tell(&self, world: &World) {
+        let parked = self.iter().filter(|release| release.park.is_some());
+        world.count(Happening::TaskParked, parked.count());
+    }
+}
+
 impl Argument for Option<Timestamp> {
     fn at(self, now: Timestamp) -> Self {
-        Some(now)
+        self.or(Some(now))
     }
 
     fn sketch(&self) -> String {
@@ -46,7 +59,7 @@ macro_rules! dated {
     ($($ty:ty: $sketch:expr),+ $(,)?) => {
         $(impl Argument for $ty {
             fn at(mut self, now: Timestamp) -> Self {
-                self.now = Some(now);
+                self.now.get_or_insert(now);
                 self
             }
 
@@ -74,7 +87,7 @@ macro_rules! plain {
 
 plain! {
     Uuid, &[Uuid], i64, usize, &str, Duration, Timestamp, Payload, Page, Vec<BlockRun>,
-    Vec<LeaseExtension>, Vec<TaskRelease>, Vec<SendSignal>, Vec<SendUpdate>,
+    Vec<LeaseExtension>, Vec<SendSignal>, Vec<SendUpdate>,
     Vec<TerminateRun>, ScheduleRecord, Option<ScheduleRecord>, Vec<ScheduleFire>, WorkerStatus, WorkerFilter, DlqFilter,
     DeadLetterDecision, BreakerRecord, Vec<OutboxReport>, RunFilter, TaskFilter,
 }
@@ -114,7 +127,9 @@ impl Argument for Vec<TaskResult> {
 
 impl Argument for Vec<TurnCommit> {
     fn turns(&self) -> Vec<(Uuid, Uuid)> {
+        // A reset is a client's, who decides anew whenever it is asked.
         self.iter()
+            .filter(|turn| !matches!(turn.next, Next::Reset { .. }))
             .map(|turn| (turn.run_id, turn.turn_id))
             .collect()
     }

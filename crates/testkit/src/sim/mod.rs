@@ -12,6 +12,7 @@
 mod activities;
 mod answer;
 mod argument;
+mod bell;
 mod block_on;
 mod check;
 mod client;
@@ -20,11 +21,17 @@ mod doubts;
 mod ledger;
 mod node;
 mod oracle;
+mod plan;
 mod program;
+mod remedies;
 mod report;
+mod requests;
 mod scenario;
+mod script;
 mod store;
+mod sweep;
 mod tally;
+mod timetable;
 mod trace;
 mod weather;
 mod world;
@@ -69,6 +76,7 @@ pub fn play(seed: u64, under: Under, trace: bool) -> anyhow::Result<Played> {
         .enable_time()
         .start_paused(true)
         .build()?;
+    plan::forget_side_effects();
     runtime.block_on(async {
         let shards = if seed.is_multiple_of(3) { 4 } else { 1 };
         let (ground, kept) = open(under, shards).await?;

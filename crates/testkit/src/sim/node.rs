@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::activities;
 use super::clock::SimClock;
+use super::plan::{PlannedBefore, planned};
 use super::store::{Ground, SimStore};
 use super::tally::Happening;
 use super::world::World;
@@ -21,6 +22,8 @@ use crate::engine_suite::Scripted;
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 /// How often leases are renewed.
 pub(super) const RENEWAL: Duration = Duration::from_millis(500);
+/// Longer than any seed.
+const NEVER: Duration = Duration::from_secs(60 * 60);
 /// A shutdown that takes longer hangs.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(200);
 
@@ -56,6 +59,8 @@ pub(super) struct Machine {
     pub(super) nodes: Arc<Nodes>,
     pub(super) random: Random,
     pub(super) always_replay: bool,
+    /// Engines that start before this run the first release of the code.
+    pub(super) deployed_ms: u64,
 }
 
 /// How an engine's time ends.
@@ -163,14 +168,14 @@ impl Machine {
             who.to_owned(),
             self.random.bits(),
         );
-        let (slots, random) = (self.world.slots, &mut self.random);
+        let World { slots, blind, .. } = *self.world;
+        let random = &mut self.random;
         let builder = Engine::on(Arc::new(store))
             .workflow::<Scripted>()
             .runtime(runtime)
             .worker_id(who)
             .always_replay(self.always_replay)
             .configure(|settings| {
-                settings.build = "sim".to_owned();
                 settings.worker.lease = LEASE;
                 settings.worker.lease_renewal = RENEWAL;
                 settings.worker.max_concurrent_tasks = slots;
@@ -181,8 +186,27 @@ impl Machine {
                 settings.turns.cached_programs_max = [1, 3, 100][random.index(3)];
                 settings.chores.fallback_poll = Duration::from_millis(500);
                 settings.chores.reap_interval = Duration::from_millis(500);
+                if blind {
+                    settings.worker.lease = NEVER;
+                    settings.turns.owner_lease = NEVER;
+                    settings.chores.fallback_poll = NEVER;
+                    settings.chores.reap_interval = NEVER;
+                }
                 settings.shutdown_grace = Duration::from_secs(1 + random.below(5));
             });
+        let is_new = self.world.millis() >= self.deployed_ms;
+        let builder = if is_new {
+            builder
+                .workflow::<planned>()
+                .dynamic_workflow::<planned>()
+                .build_id("second")
+        } else {
+            self.world.count(Happening::OldRelease, 1);
+            builder
+                .workflow::<PlannedBefore>()
+                .dynamic_workflow::<PlannedBefore>()
+                .build_id("first")
+        };
         activities::add(builder, &self.world, who)
     }
 }

@@ -26,11 +26,18 @@ pub(super) enum Part {
     InAnyOrder(Vec<Value>),
     /// One of these.
     OneOf(Vec<Value>),
+    /// A list for each of several branches.
+    Branches(Vec<Vec<Part>>),
     /// What a child comes to.
     Child(Expected),
 }
 
 impl Expected {
+    /// Whether a child has a part in it.
+    pub(super) fn has_children(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Child(_)))
+    }
+
     /// Why a result is not the expected one, if it is not.
     pub(super) fn differs(&self, result: &Value) -> Option<String> {
         let Value::Array(mut found) = result.clone() else {
@@ -66,6 +73,18 @@ impl Part {
                 values.sort();
                 (found != values).then(|| format!("{found:?} instead of {values:?}"))
             }
+            Self::Branches(branches) => match next() {
+                Value::Array(found) if found.len() == branches.len() => {
+                    branches.iter().zip(&found).find_map(|(parts, found)| {
+                        let branch = Expected {
+                            parts: parts.clone(),
+                            end: End::Completed,
+                        };
+                        branch.differs(found)
+                    })
+                }
+                found => Some(format!("{found} instead of {} lists", branches.len())),
+            },
             Self::Child(expected) => {
                 let found = next();
                 match &expected.end {

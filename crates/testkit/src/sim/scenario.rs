@@ -7,22 +7,28 @@ use everruns_durable::Client;
 use everruns_durable::persistence::model::{Dump, RunDump, RunFilter, WorkflowStatus};
 use everruns_durable::persistence::{StoreError, WorkflowEventStore};
 use everruns_durable::runtime::{Life, Runtime};
-use futures_util::future::join_all;
+use futures_util::future::{OptionFuture, join, join_all};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::bell::deafen;
 use super::check;
 use super::client::{Caller, Interference, Plan, Told};
 use super::clock::SimClock;
 use super::node::{Machine, Nodes, disturb};
-use super::program::Generator;
 use super::store::{Ground, SimStore};
+use super::sweep::sweep;
+use super::tally::Happening;
+use super::timetable::{Keeper, Timetable};
 use super::weather::Climate;
-use super::world::World;
+use super::world::{Build, World};
+use super::{plan, script};
 use crate::differential::Random;
 
 /// Runs that have not ended this long after the last fault are stuck.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// The same where nobody looks without a ring: less than anybody's nap, so that a forgotten ring is seen.
+const PATIENCE_OF_THE_BLIND: Duration = Duration::from_secs(200);
 /// How long activities of ended runs get to hear of it, before it is looked whether they did.
 const AFTERMATH: Duration = Duration::from_secs(4);
 
@@ -41,10 +47,16 @@ impl Scenario {
         let climate = Climate::of(&mut random);
         let machines = 1 + random.index(3);
         let slots = random.pick(&[1, 1, 2, 3, 6]);
-        let world = Arc::new(World::new(climate, machines, slots, trace));
-        world.note("world", || {
-            format!("seed {seed}, {climate:?}, {machines} nodes, {slots} slots each")
-        });
+        let blind = climate == Climate::Calm && random.percent(60);
+        let build = Build {
+            climate,
+            machines,
+            slots,
+            blind,
+        };
+        let world = Arc::new(World::new(build, trace));
+        world.note("world", || format!("seed {seed}, {build:?}"));
+        world.count(Happening::Blind, usize::from(blind));
         Self {
             world,
             ground,
@@ -62,20 +74,33 @@ impl Scenario {
             let caller = self.caller(number, &nodes);
             callers.push(tokio::spawn(caller.carry_out(plan)));
         }
-        let told = self.outlast(callers).await;
+        let keeper = self.keeper(&nodes).map(Keeper::keep);
+        let told = self.outlast(callers, keeper).await;
         for task in tasks.drain(..) {
             task.abort();
         }
-        if let Some(told) = told {
-            self.check(&told).await;
+        if let Some((told, timetable)) = told {
+            self.check(&told, timetable.as_ref()).await;
+            if self.random.one_in(6) {
+                sweep(&self.world, &self.ground, self.random.bits()).await;
+            }
         }
         self.world
     }
 
     fn start_machines(&mut self, nodes: &Arc<Nodes>) -> Vec<JoinHandle<()>> {
         let always_replay = self.random.one_in(4);
+        self.world
+            .count(Happening::AlwaysReplay, usize::from(always_replay));
         let clocks_jump = self.random.one_in(2);
-        let mut tasks = Vec::new();
+        let deploys = self.world.climate.kills() && self.random.one_in(2);
+        let deployed_ms = if deploys {
+            1 + self.random.below(8000)
+        } else {
+            0
+        };
+        let deafened = deafen(Arc::clone(&self.world), self.random.fork());
+        let mut tasks = vec![tokio::spawn(deafened)];
         for index in 0..self.world.machines {
             let skew = if clocks_jump {
                 i64::try_from(self.random.below(6000)).unwrap_or(0) - 3000
@@ -99,6 +124,7 @@ impl Scenario {
                 nodes: Arc::clone(nodes),
                 random: self.random.fork(),
                 always_replay,
+                deployed_ms,
             };
             tasks.push(tokio::spawn(machine.run()));
         }
@@ -110,12 +136,22 @@ impl Scenario {
         let steady = self.world.climate.is_steady();
         (0..runs)
             .map(|number| {
-                let program = Generator::new(&mut self.random, steady).program();
+                let first = u32::try_from(number * 100).unwrap_or(0);
+                let program = if self.random.one_in(2) {
+                    script::Generator::new(&mut self.random, steady).program()
+                } else {
+                    plan::Generator::new(&mut self.random, first).program()
+                };
                 let noisy = self.random.one_in(3);
+                // Who resets a run that was terminated meanwhile would have it wait for what it was refused.
+                let interference = match Interference::of(&mut self.random) {
+                    Interference::Terminate if program.resets => Interference::None,
+                    interference => interference,
+                };
                 Plan {
                     key: format!("run-{number}"),
                     program,
-                    interference: Interference::of(&mut self.random),
+                    interference,
                     noise: if noisy { 1 + self.random.below(2) } else { 0 },
                 }
             })
@@ -142,15 +178,39 @@ impl Scenario {
         }
     }
 
+    /// Some seeds have a schedule.
+    fn keeper(&mut self, nodes: &Arc<Nodes>) -> Option<Keeper> {
+        if !self.random.one_in(6) {
+            return None;
+        }
+        let caller = self.caller(99, nodes);
+        Some(Keeper {
+            world: caller.world,
+            nodes: caller.nodes,
+            own: caller.own,
+            random: caller.random,
+        })
+    }
+
     /// Through the storm and until every run has ended. None: it never comes to that.
-    async fn outlast(&mut self, callers: Vec<JoinHandle<Told>>) -> Option<Vec<Told>> {
+    async fn outlast(
+        &mut self,
+        callers: Vec<JoinHandle<Told>>,
+        keeper: Option<impl Future<Output = Timetable>>,
+    ) -> Option<(Vec<Told>, Option<Timetable>)> {
         let storm = Duration::from_millis(3000 + self.random.below(9000));
-        let mut callers = Box::pin(join_all(callers));
+        let patience = if self.world.blind {
+            PATIENCE_OF_THE_BLIND
+        } else {
+            PATIENCE
+        };
+        let keeper = OptionFuture::from(keeper);
+        let mut callers = Box::pin(join(join_all(callers), keeper));
         let early = timeout(storm, &mut callers).await.ok();
         self.world.calm_down();
         let told = match early {
             Some(told) => told,
-            None => match timeout(PATIENCE, &mut callers).await {
+            None => match timeout(patience, &mut callers).await {
                 Ok(told) => told,
                 Err(_) => {
                     self.report_stuck().await;
@@ -158,16 +218,18 @@ impl Scenario {
                 }
             },
         };
-        let Ok(told) = told.into_iter().collect::<Result<Vec<Told>, _>>() else {
+        let (told, timetable) = told;
+        let told = told.into_iter().collect::<Result<Vec<Told>, _>>();
+        let Ok(told) = told else {
             self.world.violated("a client panicked");
             return None;
         };
-        if timeout(PATIENCE, self.all_settled()).await.is_err() {
+        if timeout(patience, self.all_settled()).await.is_err() {
             self.report_stuck().await;
             return None;
         }
         sleep(AFTERMATH).await;
-        Some(told)
+        Some((told, timetable))
     }
 
     /// Children may outlive those who started them, and messages their senders.
@@ -183,7 +245,7 @@ impl Scenario {
                 let counts = store.counts().await?;
                 Ok::<bool, StoreError>(open == 0 && counts.messages == 0)
             };
-            match self.direct(settled).await {
+            match self.ground.direct(settled).await {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(error) => self
@@ -194,18 +256,9 @@ impl Scenario {
         }
     }
 
-    /// Asks the store itself, past all faults.
-    async fn direct<T>(&self, call: impl Future<Output = T>) -> T {
-        if self.ground.has_threads {
-            super::block_on::block_on(call)
-        } else {
-            call.await
-        }
-    }
-
     async fn dump(&self) -> Option<Dump> {
         let store: &dyn WorkflowEventStore = &*self.ground.store;
-        match self.direct(store.dump()).await {
+        match self.ground.direct(store.dump()).await {
             Ok(dump) => Some(dump),
             Err(error) => {
                 self.world
@@ -229,7 +282,7 @@ impl Scenario {
         }
     }
 
-    async fn check(&self, told: &[Told]) {
+    async fn check(&self, told: &[Told], timetable: Option<&Timetable>) {
         let Some(dump) = self.dump().await else {
             return;
         };
@@ -238,6 +291,7 @@ impl Scenario {
             dump: &dump,
             told,
             executions: self.world.ledger.all(),
+            timetable,
         };
         check::all(&scene);
     }

@@ -17,7 +17,7 @@ use everruns_durable::persistence::model::{
     WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
-    Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
+    Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
 };
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use super::answer::Answer;
 use super::argument::Argument;
+use super::bell::SimBell;
 use super::block_on::block_on;
 use super::doubts::Doubts;
 use super::tally::Happening;
@@ -40,6 +41,17 @@ pub(super) struct Ground {
     pub(super) has_threads: bool,
 }
 
+impl Ground {
+    /// Asks the store itself, past all faults.
+    pub(super) async fn direct<T>(&self, call: impl Future<Output = T>) -> T {
+        if self.has_threads {
+            block_on(call)
+        } else {
+            call.await
+        }
+    }
+}
+
 /// One actor's way to the store.
 pub(super) struct SimStore {
     ground: Ground,
@@ -47,6 +59,8 @@ pub(super) struct SimStore {
     who: String,
     is_node: bool,
     dice: Mutex<Random>,
+    /// Listeners are asked for in an order that a seed fixes.
+    bell_seed: Mutex<Random>,
     pace: Mutex<Pace>,
     doubts: Doubts,
 }
@@ -69,6 +83,7 @@ impl SimStore {
             is_node: who.starts_with('n'),
             who,
             dice: Mutex::new(Random::new(seed)),
+            bell_seed: Mutex::new(Random::new(seed ^ 0xbe11)),
             pace: Mutex::default(),
             doubts: Doubts::default(),
         }
@@ -120,14 +135,6 @@ impl SimStore {
         }
     }
 
-    async fn reach<T>(&self, call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-        if self.ground.has_threads {
-            block_on(call)
-        } else {
-            call.await
-        }
-    }
-
     /// In calm times a node has no more leases than slots: a slot is free when its result is stored, and not before.
     async fn count_leases(&self) {
         if self.world.climate != Climate::Calm || !self.is_node {
@@ -138,7 +145,7 @@ impl SimStore {
             ..TaskFilter::default()
         };
         let listed = self.ground.store.list_tasks(claimed, Page::default());
-        let Ok(tasks) = self.reach(listed).await else {
+        let Ok(tasks) = self.ground.direct(listed).await else {
             return;
         };
         let own = tasks
@@ -197,6 +204,7 @@ macro_rules! unreliable {
                     #[allow(unused_mut, reason = "most methods commit no turns")]
                     let mut turns: Vec<(Uuid, Uuid)> = Vec::new();
                     $(turns.extend(Argument::turns(&$arg));)*
+                    $(Argument::tell(&$arg, &self.world);)*
                     self.look_for_doubts(&turns);
                     self.pause(method, fate.before).await;
                     if fate.kind == FateKind::FailsBefore {
@@ -213,14 +221,14 @@ macro_rules! unreliable {
                         let now = self.world.now();
                         let _ = now;
                         let store = &self.ground.store;
-                        let first = self.reach(store.$method($($arg.clone().at(now)),*)).await;
+                        let first = self.ground.direct(store.$method($($arg.clone().at(now)),*)).await;
                         self.tell(method, &asked, &first);
                         self.pause(method, fate.after).await;
                     }
                     let now = self.world.now();
                     // Not every method is told the time.
                     let _ = now;
-                    let answer = self.reach(self.ground.store.$method($($arg.at(now)),*)).await;
+                    let answer = self.ground.direct(self.ground.store.$method($($arg.at(now)),*)).await;
                     self.tell(method, &asked, &answer);
                     self.count_leases().await;
                     self.pause(method, fate.after).await;
@@ -301,7 +309,12 @@ unreliable! { WorkflowEventStore {
         self.ground.store.shards()
     }
 
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        let seed = self.bell_seed.lock().bits();
+        Some(SimBell::join(&self.world, &self.who, seed))
+    }
+
     async fn dump(&self) -> StoreResult<Dump> {
-        self.reach(self.ground.store.dump()).await
+        self.ground.direct(self.ground.store.dump()).await
     }
 }

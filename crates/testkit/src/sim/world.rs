@@ -7,13 +7,24 @@ use jiff::SignedDuration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::bell::Belfry;
 use super::ledger::Ledger;
+use super::remedies::Remedies;
 use super::tally::{Happening, Tally};
 use super::trace::Trace;
 use super::weather::Climate;
 
-/// Virtual time begins here, in seconds of the Unix epoch.
-const BEGINNING: i64 = 1_800_000_000;
+/// Virtual time begins here, in seconds of the Unix epoch: some seconds before a minute, so that a tick of a schedule falls into the storm.
+const BEGINNING: i64 = 1_799_999_996;
+
+/// How a world is set up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Build {
+    pub(super) climate: Climate,
+    pub(super) machines: usize,
+    pub(super) slots: usize,
+    pub(super) blind: bool,
+}
 
 /// The world of one seed.
 pub(super) struct World {
@@ -22,8 +33,12 @@ pub(super) struct World {
     pub(super) machines: usize,
     /// Activities that each of them runs at once.
     pub(super) slots: usize,
+    /// Engines look for nothing by themselves: what nobody rings for is not done.
+    pub(super) blind: bool,
+    pub(super) belfry: Belfry,
     pub(super) trace: Trace,
     pub(super) ledger: Ledger,
+    pub(super) remedies: Remedies,
     began: Instant,
     /// From here on nothing goes wrong any more.
     calm: AtomicBool,
@@ -34,13 +49,22 @@ pub(super) struct World {
 
 impl World {
     /// To be called within the seed's runtime.
-    pub(super) fn new(climate: Climate, machines: usize, slots: usize, trace: bool) -> Self {
+    pub(super) fn new(build: Build, trace: bool) -> Self {
+        let Build {
+            climate,
+            machines,
+            slots,
+            blind,
+        } = build;
         Self {
             climate,
             machines,
             slots,
+            blind,
+            belfry: Belfry::default(),
             trace: Trace::new(trace),
             ledger: Ledger::default(),
+            remedies: Remedies::default(),
             began: Instant::now(),
             calm: AtomicBool::new(false),
             calm_since_ms: AtomicU64::new(0),
@@ -69,6 +93,11 @@ impl World {
 
     pub(super) fn is_calm(&self) -> bool {
         self.calm.load(Ordering::SeqCst)
+    }
+
+    /// Whether nothing goes wrong now: the storm is over, or there never was one.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.climate == Climate::Calm || self.is_calm()
     }
 
     /// Since when nothing goes wrong; in a calm climate that is from the beginning.

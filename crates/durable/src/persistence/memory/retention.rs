@@ -30,6 +30,7 @@ impl State {
         }
         if gone.len() < purge.max {
             self.forget_slots(now);
+            self.forget_limiters(now);
         }
         gone.len() as u64
     }
@@ -89,7 +90,16 @@ impl State {
     }
 }
 
-/// For how long tombstones and ticks are kept at least.
+impl State {
+    /// Forgets limiters that nobody has asked for long: each has all its permits again.
+    fn forget_limiters(&mut self, now: Timestamp) {
+        self.breakers.retain(|key, limiter| {
+            !key.starts_with("limit:") || after(limiter.updated_at, KEPT) >= now
+        });
+    }
+}
+
+/// For how long tombstones, ticks and limiters are kept at least.
 const KEPT: Duration = Duration::from_secs(TOMBSTONE_DAYS.unsigned_abs() * 24 * 60 * 60);
 
 /// Whether a run ended long enough ago and nothing of it is on its way.

@@ -246,6 +246,8 @@ pub struct Changes {
     pub purge_runs: Vec<Uuid>,
     /// Keys to delete, if they still are this run's.
     pub delete_keys: Vec<(KeyKind, String, Uuid)>,
+    /// Limiters that nobody has asked since then are forgotten.
+    pub forget_limiters: Option<Timestamp>,
 }
 
 impl Changes {

@@ -2,8 +2,8 @@
 
 use super::db::Db;
 use super::tables::{
-    attributes, dead_letters, events, facts, keys, messages, outbox, rollups, runs, schedules,
-    signals, step_logs, tasks, timers, updates,
+    attributes, breakers, dead_letters, events, facts, keys, messages, outbox, rollups, runs,
+    schedules, signals, step_logs, tasks, timers, updates,
 };
 use crate::persistence::StoreResult;
 use crate::persistence::sql::rows::Changes;
@@ -127,6 +127,9 @@ fn forget(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
     }
     for (kind, key, run_id) in &changes.delete_keys {
         keys::delete(db, *kind, key, *run_id)?;
+    }
+    if let Some(before) = changes.forget_limiters {
+        breakers::forget_limiters(db, before)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::activity::{ActivityRegistry, StoreLedger};
-use crate::engine::Desk;
+use crate::engine::{Desk, Hub};
 use crate::persistence::{MemoryStore, WorkerPort, WorkflowEventStore};
 use crate::reliability::Gate;
 use crate::runtime::ResourceGauge;
@@ -32,7 +32,7 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
         leases: Arc::new(leases),
         results: Arc::new(ResultSink::new(Arc::clone(&port), runtime.clone())),
         port,
-        desk: Arc::new(Desk::default()),
+        hub: Arc::new(Hub::new(Arc::new(Desk::default()), None)),
         gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
         once: Arc::new(StoreLedger(store)),
         transactions: None,

@@ -245,7 +245,7 @@ impl Session {
                 }
                 // Unsettled: the worker sends it again, or its lease runs out.
                 Err(error) => {
-                    warn!(task_id = %lease.task_id, %error, "a result could not be stored")
+                    warn!(task_id = %lease.task_id, %error, "a result could not be stored");
                 }
             }
         });

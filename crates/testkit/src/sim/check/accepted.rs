@@ -12,7 +12,7 @@ use crate::sim::ledger::Execution;
 type Attempt<'a> = (&'a str, u32);
 
 pub(super) fn check(scene: &Scene<'_>) {
-    for run in &scene.dump.runs {
+    for run in scene.dump.runs.iter().filter(|run| scene.is_straight(run)) {
         each_has_one(scene, run);
         none_overlap_in_line(scene, run);
     }

@@ -17,7 +17,7 @@ pub(super) fn check(scene: &Scene<'_>) {
             ));
         }
     }
-    for run in &scene.dump.runs {
+    for run in scene.dump.runs.iter().filter(|run| scene.is_straight(run)) {
         for (activity_id, attempts) in ended(run) {
             let executions = scene
                 .executions

@@ -1,19 +1,29 @@
 //! What must hold when a seed is over, one file per subject.
 
 mod accepted;
+mod attributes;
 mod audited;
+mod children;
+mod cleanup;
 mod executions;
+mod limits;
 mod outcome;
+mod prompt;
 mod replayed;
 mod signals;
 mod stopping;
 mod tallied;
+mod ticks;
+mod updates;
+mod views;
 
-use everruns_durable::persistence::model::{Dump, RunDump};
+use durable_core::ExhaustedPolicy;
+use everruns_durable::persistence::model::{DeadLetter, Dump, RunDump};
 use uuid::Uuid;
 
 use super::client::Told;
 use super::ledger::Execution;
+use super::timetable::Timetable;
 use super::world::World;
 
 /// All that is known at the end of a seed.
@@ -22,11 +32,21 @@ pub(super) struct Scene<'a> {
     pub(super) dump: &'a Dump,
     pub(super) told: &'a [Told],
     pub(super) executions: Vec<Execution>,
+    pub(super) timetable: Option<&'a Timetable>,
 }
 
 impl Scene<'_> {
     fn run(&self, run_id: Uuid) -> Option<&RunDump> {
         self.dump.runs.iter().find(|run| run.run.id == run_id)
+    }
+
+    /// Whether the log of a run shows its activities as they were: not where a reset took some back, or somebody decided about one.
+    fn is_straight(&self, run: &RunDump) -> bool {
+        let mut letters = self.dump.dead_letters.iter();
+        let decides = |letter: &DeadLetter| {
+            letter.run_id == run.run.id && letter.options.on_exhausted == ExhaustedPolicy::Park
+        };
+        run.run.epoch == 0 && !letters.any(decides)
     }
 
     fn violated(&self, run: &RunDump, what: impl AsRef<str>) {
@@ -46,5 +66,13 @@ pub(super) fn all(scene: &Scene<'_>) {
     accepted::check(scene);
     executions::check(scene);
     stopping::check(scene);
+    children::check(scene);
+    updates::check(scene);
+    views::check(scene);
+    attributes::check(scene);
+    cleanup::check(scene);
+    prompt::check(scene);
+    limits::check(scene);
+    ticks::check(scene);
     tallied::count(scene);
 }

@@ -1,12 +1,18 @@
 //! Every history, iteration by iteration, replays strictly to the state that is stored.
 
+use std::sync::Arc;
+
+use durable_core::function::{Birth, RunInfo};
 use durable_core::{
-    HistoryState, NumberedEvent, ReplayMode, Replayer, RunIdentity, TraitProgram, WorkflowEvent,
+    HistoryState, NumberedEvent, Program, ReplayMode, Replayer, RunIdentity, WorkflowEvent,
+    effective_history,
 };
-use everruns_durable::persistence::model::RunDump;
+use everruns_durable::persistence::model::{RunDump, RunRecord};
+use everruns_durable::workflow::WorkflowDefinition;
 
 use super::Scene;
 use crate::engine_suite::Scripted;
+use crate::sim::plan::planned;
 use crate::sim::tally::Happening;
 
 pub(super) fn check(scene: &Scene<'_>) {
@@ -43,7 +49,16 @@ fn iterations(run: &RunDump) -> Vec<Vec<NumberedEvent>> {
     all
 }
 
-fn replay(run: &RunDump, iteration: u32, events: Vec<NumberedEvent>) -> Result<(), String> {
+fn replay(run: &RunDump, iteration: u32, mut log: Vec<NumberedEvent>) -> Result<(), String> {
+    let before = log.first().map_or(0, |(number, _)| number - 1);
+    // What counts of a log is its last iteration: what comes after this one's end does not count here.
+    let is_continued = |(_, event): &mut NumberedEvent| {
+        matches!(event, WorkflowEvent::WorkflowContinuedAsNew { .. })
+    };
+    let continued = log.pop_if(is_continued);
+    let events = effective_history(log).map_err(|problem| problem.to_string())?;
+    let mut events = events.events;
+    events.extend(continued);
     let ends = events.last().is_some_and(|(_, event)| {
         event.is_terminal() || matches!(event, WorkflowEvent::WorkflowContinuedAsNew { .. })
     });
@@ -62,9 +77,9 @@ fn replay(run: &RunDump, iteration: u32, events: Vec<NumberedEvent>) -> Result<(
         epoch: run.run.epoch,
         iteration,
     };
-    let program = Box::new(TraitProgram::<Scripted>::new());
+    let program = program(&run.run, iteration);
     let mut replayer = Replayer::new(identity, program, ReplayMode::Strict);
-    let mut state = HistoryState::after(events.first().map_or(0, |(number, _)| number - 1));
+    let mut state = HistoryState::after(before);
     for (number, event) in events {
         state
             .accept(number, &event)
@@ -75,4 +90,27 @@ fn replay(run: &RunDump, iteration: u32, events: Vec<NumberedEvent>) -> Result<(
     }
     replayer.finish().map_err(|problem| problem.to_string())?;
     Ok(())
+}
+
+/// Its code, born anew.
+fn program(run: &RunRecord, iteration: u32) -> Box<dyn Program> {
+    let created = run.created_at;
+    let birth = Birth {
+        info: RunInfo {
+            run_id: run.id,
+            workflow_type: run.workflow_type.clone(),
+            version: run.version.clone(),
+            parent_run_id: run.parent.as_ref().map(|parent| parent.run_id),
+            attempt: run.epoch + 1,
+            iteration,
+            workflow_id: run.business_id.clone(),
+            memo: run.memo.clone(),
+        },
+        clock: Arc::new(move || created),
+    };
+    if run.workflow_type == <Scripted as WorkflowDefinition>::TYPE {
+        <Scripted as WorkflowDefinition>::program(birth)
+    } else {
+        planned::program(birth)
+    }
 }

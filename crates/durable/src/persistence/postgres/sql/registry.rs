@@ -93,6 +93,11 @@ statements! {
         FROM {s}.durable_circuit_breaker_state
         ORDER BY key");
 
+    /// Forgets limiters that nobody has asked for long. Reads all: there are few besides those.
+    FORGET_LIMITERS [TIMESTAMPTZ] = "
+        DELETE FROM {s}.durable_circuit_breaker_state
+        WHERE substr(key, 1, 6) = 'limit:' AND updated_at < $1";
+
     /// Forgets a breaker.
     DELETE_BREAKER [TEXT] = "
         DELETE FROM {s}.durable_circuit_breaker_state WHERE key = $1 RETURNING key";

@@ -10,7 +10,9 @@ use crate::persistence::model::{KeyKind, RollupRecord};
 use crate::persistence::postgres::bind::{Call, at, by_shard, column, last_by_key, value};
 use crate::persistence::postgres::rows;
 use crate::persistence::postgres::rows::keys::Name;
-use crate::persistence::postgres::sql::{inbox, keys, purge, schedules, signals, tasks, timers};
+use crate::persistence::postgres::sql::{
+    inbox, keys, purge, registry, schedules, signals, tasks, timers,
+};
 use crate::persistence::postgres::statement::Statement;
 use crate::persistence::sql::rows::Changes;
 
@@ -256,6 +258,11 @@ impl<'a> Apply<'a> {
             |(_, key, _)| shards.of_key(key),
             rows::keys::delete,
         );
+        if let Some(before) = changes.forget_limiters {
+            let params = vec![value(at(before))];
+            self.calls
+                .push(Call::new(&registry::FORGET_LIMITERS, params));
+        }
     }
 
     /// One call a shard.

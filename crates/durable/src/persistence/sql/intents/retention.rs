@@ -47,11 +47,11 @@ impl Intent for PurgeShard {
     }
 }
 
-/// Forgets tombstones that have stood long enough, and ticks that nobody could take again.
+/// Forgets tombstones that have stood long enough, ticks that nobody could take again, and limiters that nobody asks any more.
 #[derive(Debug)]
 pub(crate) struct PurgeKeys {
     pub(crate) max: usize,
-    /// Also ticks: looking for them reads all that there are.
+    /// Also ticks and limiters: looking for them reads all that there are.
     pub(crate) slots: bool,
     pub(crate) now: Option<Timestamp>,
 }
@@ -82,6 +82,7 @@ impl Intent for PurgeKeys {
             Changes {
                 now,
                 delete_keys: tombstones.chain(slots).collect(),
+                forget_limiters: self.slots.then_some(before),
                 ..Changes::default()
             },
         ))

@@ -26,6 +26,10 @@ statements! {
     LIST = concat!(
         "SELECT ", breaker_columns!(), " FROM durable_circuit_breaker_state ORDER BY key"
     );
+    /// Forgets limiters that nobody has asked for long. Reads all.
+    FORGET_LIMITERS =
+        "DELETE FROM durable_circuit_breaker_state \
+         WHERE substr(key, 1, 6) = 'limit:' AND updated_at < ?1";
     /// Forgets one.
     DELETE = "DELETE FROM durable_circuit_breaker_state WHERE key = ?1";
 }

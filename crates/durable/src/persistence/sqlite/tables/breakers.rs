@@ -8,7 +8,7 @@ use crate::persistence::model::BreakerRecord;
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::breakers as sql;
-use crate::persistence::sqlite::value::{At, Body};
+use crate::persistence::sqlite::value::{At, Body, Until};
 
 /// Saves a breaker as its next version, if nobody else has since it was read.
 pub(crate) fn save(db: Db<'_>, breaker: &BreakerRecord, now: Timestamp) -> StoreResult<bool> {
@@ -45,6 +45,10 @@ pub(crate) fn list(db: Db<'_>) -> StoreResult<Vec<BreakerRecord>> {
 
 pub(crate) fn delete(db: Db<'_>, key: &str) -> StoreResult<bool> {
     Ok(db.run(sql::DELETE, [key])? > 0)
+}
+
+pub(crate) fn forget_limiters(db: Db<'_>, before: Timestamp) -> StoreResult<()> {
+    db.run(sql::FORGET_LIMITERS, [Until(before)]).map(drop)
 }
 
 /// The stored name.
