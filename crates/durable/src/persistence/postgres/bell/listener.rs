@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::Backoff;
+use crate::persistence::backoff::Backoff;
 use super::line::{Call, Line, Trouble};
 use super::{PgBell, payload};
 use crate::persistence::Ring;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backoff::Backoff;
+use crate::persistence::backoff::Backoff;
 use super::line::{Call, Line, Trouble};
 use super::{PgBell, payload};
 
