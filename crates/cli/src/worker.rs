@@ -39,10 +39,7 @@ pub(crate) struct List {
 }
 
 /// Carries it out.
-pub(crate) async fn run(
-    options: Options,
-    session: impl FnOnce() -> Result<Session>,
-) -> Result<()> {
+pub(crate) async fn run(options: Options, session: impl FnOnce() -> Result<Session>) -> Result<()> {
     match options.action {
         Some(action) => look_after(&action, &session()?).await,
         None => host::run(options.hosting).await,

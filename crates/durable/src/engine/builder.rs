@@ -234,7 +234,11 @@ impl EngineBuilder {
         let runtime = self.runtime.unwrap_or_else(Runtime::real);
         let worker_id = self.worker_id.unwrap_or_else(|| worker_name(&runtime));
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
-        let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell(), housekeeping));
+        let hub = Arc::new(Hub::new(
+            Arc::new(Desk::default()),
+            store.bell(),
+            housekeeping,
+        ));
         let worker = &settings.worker;
         let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),

@@ -67,7 +67,11 @@ impl Permit for Through<'_> {
             _ => None,
         };
         let operates = self.door == Door::Operate;
-        if touched.iter().filter_map(resets).any(|resets| resets != operates) {
+        if touched
+            .iter()
+            .filter_map(resets)
+            .any(|resets| resets != operates)
+        {
             return Err(StoreError::Denied(format!(
                 "{} does not go through {}: turns that reset a run go through {}, all others through {}; send them apart",
                 method.name(),

@@ -21,9 +21,7 @@ use crate::persistence::model::{
     TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
     WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{
-    Bell, Shards, StoreResult, WorkerPort, WorkflowEventStore,
-};
+use crate::persistence::{Bell, Shards, StoreResult, WorkerPort, WorkflowEventStore};
 
 /// A method of the service, which is a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,13 +69,21 @@ impl Door {
 
 /// A borrowed argument is kept on the other side: `&str as String`.
 macro_rules! kept {
-    ($ty:ty) => { $ty };
-    ($ty:ty as $kept:ty) => { $kept };
+    ($ty:ty) => {
+        $ty
+    };
+    ($ty:ty as $kept:ty) => {
+        $kept
+    };
 }
 
 macro_rules! lent {
-    ($arg:ident) => { $arg };
-    ($arg:ident as $kept:ty) => { &*$arg };
+    ($arg:ident) => {
+        $arg
+    };
+    ($arg:ident as $kept:ty) => {
+        &*$arg
+    };
 }
 
 /// From the table: the names, the doors, the caller's side ([`RemoteStore`]) and the server's ([`carry_out`]).
@@ -279,12 +285,38 @@ mod tests {
     #[test]
     fn who_runs_tasks_can_call_the_whole_port_and_no_more_than_an_engine_needs() {
         let by_work = |method: &&Method| method.doors().contains(&Door::Work);
-        let names: Vec<_> = Method::ALL.iter().filter(by_work).map(|m| m.name()).collect();
+        let names: Vec<_> = Method::ALL
+            .iter()
+            .filter(by_work)
+            .map(|m| m.name())
+            .collect();
         let port_and_more = [
-            "claim_turns", "load_turns", "load_history", "commit_turns", "block_runs", "renew_runs", "release_runs",
-            "waiting_types", "claim_tasks", "finish_tasks", "extend_leases", "release_tasks", "clock", "register_worker",
-            "worker_heartbeat", "list_workers", "set_worker_status", "deregister_worker", "get_breaker", "save_breaker",
-            "list_breakers", "get_once", "put_once", "get_run", "glance", "counts",
+            "claim_turns",
+            "load_turns",
+            "load_history",
+            "commit_turns",
+            "block_runs",
+            "renew_runs",
+            "release_runs",
+            "waiting_types",
+            "claim_tasks",
+            "finish_tasks",
+            "extend_leases",
+            "release_tasks",
+            "clock",
+            "register_worker",
+            "worker_heartbeat",
+            "list_workers",
+            "set_worker_status",
+            "deregister_worker",
+            "get_breaker",
+            "save_breaker",
+            "list_breakers",
+            "get_once",
+            "put_once",
+            "get_run",
+            "glance",
+            "counts",
         ];
         assert_eq!(names, port_and_more);
     }

@@ -157,7 +157,9 @@ impl Connect {
         };
         let header = format!("Bearer {token}").parse::<MetadataValue<Ascii>>();
         let mut header = header.map_err(|_| {
-            Error::configuration("the token holds characters that no header can: is it the right file?")
+            Error::configuration(
+                "the token holds characters that no header can: is it the right file?",
+            )
         })?;
         header.set_sensitive(true);
         Ok(Some(header))
@@ -174,7 +176,9 @@ fn file(variable: &str, path: &Path) -> Result<Vec<u8>> {
 impl fmt::Debug for Connect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without token and key.
-        f.debug_struct("Connect").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("Connect")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
     }
 }
 
@@ -202,11 +206,19 @@ mod tests {
 
     #[test]
     fn a_url_that_is_none_is_explained_and_not_repeated() {
-        for bad in ["localhost:7401", "postgres://u:secret@h/d", "http://", "http://a b"] {
+        for bad in [
+            "localhost:7401",
+            "postgres://u:secret@h/d",
+            "http://",
+            "http://a b",
+        ] {
             let error = Connect::to(bad).endpoint().expect_err(bad);
             assert!(error.is_invalid(), "{error}");
             let text = error.to_string();
-            assert!(text.contains("http://HOST:7401") && !text.contains("secret"), "{text}");
+            assert!(
+                text.contains("http://HOST:7401") && !text.contains("secret"),
+                "{text}"
+            );
         }
         assert!(Connect::to("http://127.0.0.1:7401").endpoint().is_ok());
     }
@@ -233,9 +245,13 @@ mod tests {
         let error = Connect::to("http://h").in_environment(certificate_only);
         let error = error.expect_err("refused").to_string();
         assert!(error.contains("WORKER_GRPC_TLS_KEY"), "{error}");
-        let missing = |name: &str| (name == "WORKER_GRPC_TLS_CA_CERT").then(|| "/no/such".to_owned());
+        let missing =
+            |name: &str| (name == "WORKER_GRPC_TLS_CA_CERT").then(|| "/no/such".to_owned());
         let error = Connect::to("http://h").in_environment(missing);
         let error = error.expect_err("refused").to_string();
-        assert!(error.contains("WORKER_GRPC_TLS_CA_CERT: /no/such"), "{error}");
+        assert!(
+            error.contains("WORKER_GRPC_TLS_CA_CERT: /no/such"),
+            "{error}"
+        );
     }
 }

@@ -41,7 +41,9 @@ struct Bearer(Option<MetadataValue<Ascii>>);
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(header) = &self.0 {
-            request.metadata_mut().insert("authorization", header.clone());
+            request
+                .metadata_mut()
+                .insert("authorization", header.clone());
         }
         Ok(request)
     }
@@ -65,7 +67,9 @@ impl Line {
             agent: concat!("everruns-durable ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         let welcome = self.caller.connect(hello).await;
-        let welcome = welcome.map_err(|status| failed("connect", status))?.into_inner();
+        let welcome = welcome
+            .map_err(|status| failed("connect", status))?
+            .into_inner();
         if welcome.version != WIRE_VERSION {
             return Err(StoreError::Schema(format!(
                 "the server speaks version {} of the store protocol and this library version {WIRE_VERSION}; use the same release of Durable on both ends",
@@ -89,7 +93,9 @@ impl Line {
             _ => true,
         });
         let first = ways.clone().next().copied().unwrap_or(Door::Operate);
-        ways.find(|door| self.doors.contains(door)).copied().unwrap_or(first)
+        ways.find(|door| self.doors.contains(door))
+            .copied()
+            .unwrap_or(first)
     }
 
     /// Calls a method of the contract.
@@ -163,7 +169,11 @@ async fn whole(mut parts: Streaming<StorePart>) -> Result<Bytes, Status> {
         }
         more.extend_from_slice(&part.body);
     }
-    Ok(if more.is_empty() { first } else { more.freeze() })
+    Ok(if more.is_empty() {
+        first
+    } else {
+        more.freeze()
+    })
 }
 
 /// A status is not the store's: the call did not get there, or its answer not back.
@@ -188,14 +198,22 @@ mod tests {
 
     #[test]
     fn a_call_is_cut_into_parts_of_which_the_first_says_what_it_is() {
-        for (bytes, expected) in [(0, 1), (PART_BYTES, 1), (PART_BYTES + 1, 2), (3 * PART_BYTES, 3)] {
+        for (bytes, expected) in [
+            (0, 1),
+            (PART_BYTES, 1),
+            (PART_BYTES + 1, 2),
+            (3 * PART_BYTES, 3),
+        ] {
             let body = Bytes::from(vec![7; bytes]);
             let parts: Vec<StorePart> = parts(Method::commit_turns, body.clone())
                 .collect()
                 .now_or_never()
                 .expect("at once");
             assert_eq!(parts.len(), expected);
-            assert_eq!((parts[0].version, &*parts[0].method), (WIRE_VERSION, "commit_turns"));
+            assert_eq!(
+                (parts[0].version, &*parts[0].method),
+                (WIRE_VERSION, "commit_turns")
+            );
             assert!(parts[1..].iter().all(|part| part.method.is_empty()));
             let together: Vec<u8> = parts.iter().flat_map(|part| part.body.to_vec()).collect();
             assert_eq!(together, body);

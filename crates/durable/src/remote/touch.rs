@@ -45,10 +45,21 @@ macro_rules! touch_nothing {
 }
 
 touch_nothing!(
-    i64, usize, Duration, Timestamp, Payload, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, BreakerRecord,
+    i64,
+    usize,
+    Duration,
+    Timestamp,
+    Payload,
+    WorkerBeat,
+    WorkerFilter,
+    WorkerInfo,
+    WorkerStatus,
+    BreakerRecord,
     DeadLetterDecision,
     // The lease is the right to it, and was given by a claim that named its queue.
-    TaskResult, LeaseExtension, TaskRelease,
+    TaskResult,
+    LeaseExtension,
+    TaskRelease,
     // Of a worker, a breaker, a schedule, a key: named by nobody's scope.
     String,
     // Says which part of what is touched already.
@@ -64,7 +75,14 @@ macro_rules! touch_all {
     })+ };
 }
 
-touch_all!(FireDue, ReapLeases, RelayMessages, PurgeRuns, ClaimOutbox, OutboxReport);
+touch_all!(
+    FireDue,
+    ReapLeases,
+    RelayMessages,
+    PurgeRuns,
+    ClaimOutbox,
+    OutboxReport
+);
 
 macro_rules! touch_run {
     ($($ty:ty: $field:ident;)+) => { $(impl Touches for $ty {

@@ -64,10 +64,7 @@ pub const METHODS: &[(&str, Admission)] = &[
         "/durable.v1.Store/Work",
         Admission::Needs(Permission::RunTasks),
     ),
-    (
-        "/durable.v1.Store/Read",
-        Admission::Needs(Permission::Read),
-    ),
+    ("/durable.v1.Store/Read", Admission::Needs(Permission::Read)),
     (
         "/durable.v1.Store/Start",
         Admission::Needs(Permission::Start),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use durable_testkit::audit;
 use everruns_durable::Engine;
-use everruns_durable::prelude::*;
 use everruns_durable::core::WorkflowEvent;
+use everruns_durable::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
@@ -111,9 +111,10 @@ async fn nothing_is_lost_or_doubled_where_answers_are() {
     let dump = place.store.dump().await.expect("dumped");
     assert_eq!(dump.runs.len(), RUNS, "each was started once");
     for run in &dump.runs {
-        let completed = run.events.iter().filter(|event| {
-            matches!(event.event, WorkflowEvent::ActivityCompleted { .. })
-        });
+        let completed = run
+            .events
+            .iter()
+            .filter(|event| matches!(event.event, WorkflowEvent::ActivityCompleted { .. }));
         assert_eq!(completed.count(), 4, "each result counts once");
         assert!(run.tasks.is_empty());
     }

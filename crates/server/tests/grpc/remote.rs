@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use durable_server::auth::{Access, Role, TokenRecord};
 use durable_testkit::audit;
-use everruns_durable::prelude::*;
 use everruns_durable::persistence::model::{RunFilter, WorkflowStatus};
+use everruns_durable::prelude::*;
 use everruns_durable::remote::{Connect, Door, Method};
 use everruns_durable::{Client, Worker};
 
@@ -29,11 +29,13 @@ pub(crate) async fn order(ctx: WorkflowContext, parcel: String) -> WorkflowResul
     ctx.sleep("PT0.02S").await?;
     let child = ctx.child::<ship>(packed);
     ctx.set_attribute("shipment", child.run_id().to_string());
-    Ok(child.await?)
+    child.await
 }
 
 /// Nobody looks for work by itself: what is not rung for is not done before the test gives up.
-fn blind(engine: everruns_durable::engine::EngineBuilder) -> everruns_durable::engine::EngineBuilder {
+fn blind(
+    engine: everruns_durable::engine::EngineBuilder,
+) -> everruns_durable::engine::EngineBuilder {
     engine.configure(|settings| {
         settings.chores.fallback_poll = Duration::from_secs(3600);
         settings.worker.poll_interval = Duration::from_secs(3600);
@@ -50,7 +52,10 @@ async fn the_same_code_runs_through_a_server() {
     let worker = blind(worker).start().await.expect("connects");
     let client = Client::connect(&place.url).await.expect("connects");
 
-    let run = client.start::<order>("cups".to_owned()).await.expect("starts");
+    let run = client
+        .start::<order>("cups".to_owned())
+        .await
+        .expect("starts");
     let child = loop {
         let children = RunFilter {
             parent: Some(run.id()),
@@ -62,8 +67,14 @@ async fn the_same_code_runs_through_a_server() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    client.signal(child, "stamp", "a stamp").await.expect("sent");
-    assert_eq!(run.result().await.expect("a result"), "cups in a box with a stamp");
+    client
+        .signal(child, "stamp", "a stamp")
+        .await
+        .expect("sent");
+    assert_eq!(
+        run.result().await.expect("a result"),
+        "cups in a box with a stamp"
+    );
 
     let seen = place.client().get(run.id()).await.expect("there");
     assert_eq!(seen.status, WorkflowStatus::Completed);
@@ -80,22 +91,63 @@ async fn a_worker_works_with_its_own_token_and_may_do_nothing_else() {
     let worker = worker.start().await.expect("connects");
     let denied = |error: everruns_durable::Error| {
         let text = error.to_string();
-        assert!(text.contains("not permitted") && text.contains("worker"), "{text}");
+        assert!(
+            text.contains("not permitted") && text.contains("worker"),
+            "{text}"
+        );
     };
-    denied(worker.client().start::<ship>("cups".to_owned()).await.err().expect("denied"));
+    denied(
+        worker
+            .client()
+            .start::<ship>("cups".to_owned())
+            .await
+            .expect_err("denied"),
+    );
 
-    let operator = Client::connect(connect(Role::Operator)).await.expect("connects");
-    let run = operator.start::<ship>("cups".to_owned()).await.expect("starts");
-    denied(worker.client().signal(run.id(), "stamp", "none").await.err().expect("denied"));
-    denied(worker.client().terminate(run.id(), "why").await.err().expect("denied"));
-    operator.signal(run.id(), "stamp", "a stamp").await.expect("sent");
+    let operator = Client::connect(connect(Role::Operator))
+        .await
+        .expect("connects");
+    let run = operator
+        .start::<ship>("cups".to_owned())
+        .await
+        .expect("starts");
+    denied(
+        worker
+            .client()
+            .signal(run.id(), "stamp", "none")
+            .await
+            .expect_err("denied"),
+    );
+    denied(
+        worker
+            .client()
+            .terminate(run.id(), "why")
+            .await
+            .expect_err("denied"),
+    );
+    operator
+        .signal(run.id(), "stamp", "a stamp")
+        .await
+        .expect("sent");
     assert_eq!(run.result().await.expect("a result"), "cups with a stamp");
 
-    let reader = Client::connect(connect(Role::Reader)).await.expect("connects");
-    assert_eq!(reader.get(run.id()).await.expect("seen").status, WorkflowStatus::Completed);
+    let reader = Client::connect(connect(Role::Reader))
+        .await
+        .expect("connects");
+    assert_eq!(
+        reader.get(run.id()).await.expect("seen").status,
+        WorkflowStatus::Completed
+    );
     assert!(reader.start::<ship>("cups".to_owned()).await.is_err());
-    for connect in [Connect::to(&place.url), Connect::to(&place.url).token("nobody's")] {
-        let error = Client::connect(connect).await.err().expect("kept out").to_string();
+    for connect in [
+        Connect::to(&place.url),
+        Connect::to(&place.url).token("nobody's"),
+    ] {
+        let error = Client::connect(connect)
+            .await
+            .err()
+            .expect("kept out")
+            .to_string();
         assert!(error.contains("not permitted"), "{error}");
     }
 }
@@ -107,19 +159,34 @@ async fn a_token_with_scopes_reaches_only_those() {
     let place = Place::with(Access::guarded(vec![record], None).expect("no file")).await;
     let client = Client::connect(Connect::to(&place.url).token("secret")).await;
     let client = client.expect("connects");
-    let inside = client.start::<ship>("cups".to_owned()).await.expect("starts");
+    let inside = client
+        .start::<ship>("cups".to_owned())
+        .await
+        .expect("starts");
     assert!(client.get(inside.id()).await.is_ok());
-    let outside = place.client().start::<order>("cups".to_owned()).await.expect("starts");
+    let outside = place
+        .client()
+        .start::<order>("cups".to_owned())
+        .await
+        .expect("starts");
     let refusals = [
         client.start::<order>("cups".to_owned()).await.err(),
         client.get(outside.id()).await.err(),
         client.signal(outside.id(), "stamp", "none").await.err(),
         client.store().counts().await.err().map(Into::into),
-        client.store().list_runs(RunFilter::default(), Page::default()).await.err().map(Into::into),
+        client
+            .store()
+            .list_runs(RunFilter::default(), Page::default())
+            .await
+            .err()
+            .map(Into::into),
     ];
     for refusal in refusals {
         let text = refusal.expect("out of scope").to_string();
-        assert!(text.contains("not permitted") && text.contains("shipping"), "{text}");
+        assert!(
+            text.contains("not permitted") && text.contains("shipping"),
+            "{text}"
+        );
     }
 }
 
@@ -159,8 +226,15 @@ async fn every_method_of_the_contract_goes_through_its_doors_only() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_said_to_be_so() {
     let connect = Connect::to("http://127.0.0.1:1").patience(Duration::from_millis(150));
-    let error = Client::connect(connect).await.err().expect("nobody there").to_string();
-    assert!(error.contains("no server answers at http://127.0.0.1:1"), "{error}");
+    let error = Client::connect(connect)
+        .await
+        .err()
+        .expect("nobody there")
+        .to_string();
+    assert!(
+        error.contains("no server answers at http://127.0.0.1:1"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
