@@ -230,6 +230,16 @@ fn a_batch_looks_first_and_acts_when_told_to() {
     for id in &ids {
         status_is(&server, id, "running");
     }
+    // The demo of `durable dev` may still be on its way.
+    until("only these run", || {
+        let listed = say(&server, &["workflow", "list", "--status", "running"]);
+        (listed
+            .lines()
+            .filter(|line| line.contains("durable.program"))
+            .count()
+            == 3)
+            .then_some(())
+    });
     let looked = say(
         &server,
         &[

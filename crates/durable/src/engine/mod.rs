@@ -67,6 +67,9 @@ const FAREWELL_MIN: Duration = Duration::from_secs(2);
 /// The longest.
 const FAREWELL_MAX: Duration = Duration::from_secs(10);
 
+/// How long a shutdown waits for its last tasks, which were told to stop: activities that do not heed it may be among them.
+const LAST_TASKS: Duration = Duration::from_secs(1);
+
 /// What is told to stop, and when.
 struct Stops {
     /// Claims of tasks and turns: first.
@@ -217,6 +220,8 @@ impl Engine {
             .await;
         let disowned = self.disown_runs().await;
         let farewell = node.store.deregister_worker(&node.worker_id).await;
+        // Until they have ended they hold the store, and whoever opens the same file next would find it in use.
+        node.runtime.ended(LAST_TASKS).await;
         debug!(worker_id = %node.worker_id, "the engine has stopped");
         released?;
         disowned?;

@@ -122,6 +122,7 @@ macro_rules! contract {
             impl $trait for RemoteStore {
                 $(
                     async fn $method(&self, $($arg: $ty),*) -> StoreResult<$out> {
+                        $($arg.check()?;)*
                         #[allow(unused_mut, reason = "some have no arguments")]
                         let mut touched = Vec::new();
                         $($arg.touches(&mut touched);)*

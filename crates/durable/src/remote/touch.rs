@@ -12,6 +12,7 @@ use crate::persistence::model::{
     TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo,
     WorkerStatus,
 };
+use crate::persistence::{StoreResult, check};
 
 /// One thing that a call touches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,6 +39,11 @@ pub enum Touched<'a> {
 /// Tells what it touches. Most arguments touch nothing by themselves.
 pub(super) trait Touches {
     fn touches<'a>(&'a self, _touched: &mut Vec<Touched<'a>>) {}
+
+    /// Refuses what has no form on the wire, such as a number that is none: the other end could not see it, and so could not refuse it.
+    fn check(&self) -> StoreResult<()> {
+        Ok(())
+    }
 }
 
 macro_rules! touch_nothing {
@@ -103,6 +109,10 @@ impl<T: Touches> Touches for Vec<T> {
     fn touches<'a>(&'a self, touched: &mut Vec<Touched<'a>>) {
         self.iter().for_each(|item| item.touches(touched));
     }
+
+    fn check(&self) -> StoreResult<()> {
+        self.iter().try_for_each(T::check)
+    }
 }
 
 impl<T: Touches> Touches for Option<T> {
@@ -143,6 +153,10 @@ impl Touches for TurnCommit {
         let resets = matches!(self.next, Next::Reset { .. });
         let run_id = self.run_id;
         touched.push(Touched::Turn { run_id, resets });
+    }
+
+    fn check(&self) -> StoreResult<()> {
+        check::turns(std::slice::from_ref(self))
     }
 }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::{AbortHandle, Abortable};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// All tasks of one node. Killing it drops every one of them where it stands, as SIGKILL would.
 #[derive(Clone, Default)]
@@ -24,6 +25,8 @@ struct Shared {
     /// The step at which the node dies; 0: it does not.
     last_step: AtomicU64,
     tasks: Mutex<Tasks>,
+    /// Rung for all who wait now whenever a task has ended.
+    ended: Notify,
 }
 
 #[derive(Default)]
@@ -94,7 +97,21 @@ impl Life {
             // Whether it ended or was aborted is all the same here.
             let _ = abortable.await;
             life.shared.tasks.lock().running.remove(&id);
+            life.shared.ended.notify_waiters();
         });
+    }
+
+    /// Ends when no task is left, and with the last one all that they held.
+    pub(super) async fn emptied(&self) {
+        loop {
+            let ended = self.shared.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.tasks_running() == 0 {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// Counts a step; false: the node is dead.

@@ -93,6 +93,15 @@ impl Runtime {
         self.shared.life.kill();
     }
 
+    /// Waits until everything that was spawned has ended, at most for so long.
+    pub async fn ended(&self, at_most: Duration) {
+        tokio::select! {
+            biased;
+            () = self.shared.life.emptied() => {}
+            () = self.sleep(at_most) => {}
+        }
+    }
+
     /// Waits. Virtual in the simulator.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
