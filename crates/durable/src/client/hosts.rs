@@ -14,6 +14,8 @@ use crate::{Error, Result};
 const ALIVE_WITHIN: Duration = Duration::from_secs(60);
 /// How long an answer may take before anybody asks whether one can come, and how often that is asked again.
 const FIRST_DOUBT: Duration = Duration::from_millis(500);
+/// How often a process that hosts a workflow is looked for meanwhile.
+const LOOKS: u32 = 10;
 const LATER_DOUBTS: Duration = Duration::from_secs(10);
 
 impl Client {
@@ -50,6 +52,18 @@ impl Client {
             }
         }
         Ok(builds)
+    }
+
+    /// Whether a live process says that it hosts the run's workflow. One that has just begun may not have said so yet: before there is
+    /// doubt, it is looked for a few times.
+    pub(super) async fn is_hosted(&self, run: &RunRecord) -> Result<bool> {
+        for _ in 0..LOOKS {
+            if !self.builds_hosting(run).await?.is_empty() {
+                return Ok(true);
+            }
+            self.shared.runtime.sleep(FIRST_DOUBT / LOOKS).await;
+        }
+        Ok(!self.builds_hosting(run).await?.is_empty())
     }
 
     /// Why the run does not go on: it is blocked, and no live process has another build of its workflow.

@@ -69,7 +69,7 @@ impl Client {
     async fn ask_elsewhere(&self, question: Question, nobody: Error) -> Result<Payload> {
         let run_id = question.run_id;
         let run = self.get(run_id).await?;
-        if self.builds_hosting(&run).await?.is_empty() {
+        if !self.is_hosted(&run).await? {
             return Err(nobody);
         }
         let input = Payload::from_value(&question)
