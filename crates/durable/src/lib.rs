@@ -35,6 +35,7 @@ pub mod client;
 pub mod codec;
 pub mod engine;
 mod error;
+pub mod hosting;
 #[doc(hidden)]
 pub mod macro_support;
 pub mod observability;

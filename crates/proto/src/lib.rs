@@ -18,3 +18,5 @@ pub mod v1 {
 
 /// The contract in the form that server reflection serves, comments included.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("gen/descriptor.bin");
+
+pub mod convert;

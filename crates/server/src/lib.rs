@@ -4,6 +4,7 @@ pub mod app;
 pub mod auth;
 pub mod config;
 mod entry;
+pub mod grpc;
 pub mod http;
 mod listen;
 mod open_files;
@@ -12,10 +13,3 @@ pub mod serve;
 mod tls;
 
 pub use app::{App, AppSettings};
-
-/// A place for the gRPC door until its branch is merged.
-mod grpc {
-    pub(crate) fn routes(_app: crate::App) -> axum::Router {
-        axum::Router::new()
-    }
-}

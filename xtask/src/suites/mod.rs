@@ -3,6 +3,7 @@
 mod cargo;
 mod libtest;
 mod proof;
+mod python;
 pub(crate) mod table;
 
 use std::ops::AddAssign;
@@ -22,6 +23,12 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "examples in the documentation",
         takes_cargo_args: true,
         run: cargo::docs,
+    },
+    Suite {
+        name: "python",
+        about: "a Python worker and the gRPC contract, by pytest",
+        takes_cargo_args: false,
+        run: python::suite,
     },
     Suite {
         name: "differential",

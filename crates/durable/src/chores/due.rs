@@ -47,7 +47,7 @@ impl Chore for Due {
         if !fired.runs_timed_out.is_empty() {
             node.hub.messages.notify_one();
             for run_id in &fired.runs_timed_out {
-                node.pool.cancel_run(*run_id);
+                node.cancel_run(*run_id);
             }
             node.hub.finished(&fired.runs_timed_out);
         }

@@ -51,7 +51,7 @@ impl Chore for Lookout {
         let glance = node.store.glance(None).await?;
         node.set_clock(glance.at);
         if glance.tasks {
-            node.hub.tasks.notify_one();
+            node.hub.claimable_here();
         }
         if glance.turns && !planted(Bug::LostRingNotNoticed) {
             node.hub.turns.notify_one();

@@ -9,7 +9,7 @@ use tracing::debug;
 use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
-use crate::persistence::model::ClaimTurns;
+use crate::persistence::model::{ClaimTurns, HostedType};
 
 /// The recovery of stalled runs, and the way in for runs started elsewhere.
 pub(crate) struct TurnClaims {
@@ -19,6 +19,31 @@ pub(crate) struct TurnClaims {
 impl TurnClaims {
     pub(crate) const fn new(node: Arc<Node>) -> Self {
         Self { node }
+    }
+}
+
+impl TurnClaims {
+    /// Claims for one build; answers whether more may wait.
+    async fn claim(&self, build: String, hosted: Vec<HostedType>) -> StoreResult<bool> {
+        let node = &self.node;
+        let turns = &node.settings.turns;
+        let claim = ClaimTurns {
+            worker_id: node.worker_id.clone(),
+            build,
+            hosted,
+            max: turns.claim_max,
+            lease: turns.owner_lease,
+            first_shard: node.first_shard(),
+            now: None,
+        };
+        let under_way = node.hub.desk.claim();
+        let claimed = node.store.claim_turns(claim).await?;
+        let found = claimed.len();
+        if found > 0 {
+            debug!(runs = found, "turns claimed");
+            under_way.brings(claimed);
+        }
+        Ok(found == turns.claim_max)
     }
 }
 
@@ -43,29 +68,15 @@ impl Chore for TurnClaims {
         if node.workflows.takes_any() {
             hosted.extend(node.store.waiting_types().await?.runs);
         }
-        let claim = node.hub.desk.claim();
-        let claimed = node
-            .store
-            .claim_turns(ClaimTurns {
-                worker_id: node.worker_id.clone(),
-                build: settings.build.clone(),
-                hosted,
-                max,
-                lease: settings.turns.owner_lease,
-                first_shard: node.first_shard(),
-                now: None,
-            })
-            .await?;
-        let found = claimed.len();
-        if found > 0 {
-            debug!(runs = found, "turns claimed");
-            claim.brings(claimed);
+        let mut more = false;
+        if !hosted.is_empty() {
+            more |= self.claim(settings.build.clone(), hosted).await?;
         }
-        Ok(if found == max {
-            Duration::ZERO
-        } else {
-            UNTIL_RUNG
-        })
+        // Code elsewhere has builds of its own: a run that one of them cannot turn waits for another.
+        for (build, hosted) in node.workflows.elsewhere().hosted_by_build() {
+            more |= self.claim(build, hosted).await?;
+        }
+        Ok(if more { Duration::ZERO } else { UNTIL_RUNG })
     }
 
     async fn rung(&self) {

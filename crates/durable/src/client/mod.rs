@@ -40,8 +40,9 @@ pub use update::{Update, UpdateHandle, UpdateWithStart};
 use gather::Gather;
 use sets::{Signals, Starts, Updates};
 
-use crate::engine::{Desk, Hub, Node};
+use crate::engine::{Desk, Hub, Node, Turner};
 use crate::error::Kind;
+use crate::hosting::Hosting;
 use crate::observability::Listeners;
 use crate::persistence::model::{
     NewSignal, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
@@ -78,6 +79,7 @@ struct Beside {
     owner_lease: Duration,
     build: String,
     listeners: Arc<Listeners>,
+    hosting: Hosting,
 }
 
 impl Client {
@@ -142,7 +144,14 @@ impl Client {
         client
     }
 
-    pub(crate) fn beside(node: &Node) -> Self {
+    /// Where connections attach code that runs in other processes. None: there is no engine beside.
+    #[must_use]
+    pub fn hosting(&self) -> Option<Hosting> {
+        let beside = self.shared.beside.as_ref()?;
+        Some(beside.hosting.clone())
+    }
+
+    pub(crate) fn beside(node: &Node, turner: &Arc<Turner>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 starts: Gather::new(Starts(Arc::clone(&node.store)), node.runtime.clone()),
@@ -157,6 +166,7 @@ impl Client {
                     owner_lease: node.settings.turns.owner_lease,
                     build: node.settings.build.clone(),
                     listeners: Arc::clone(&node.listeners),
+                    hosting: Hosting::of(Arc::downgrade(turner)),
                 }),
                 admission: node.settings.admission.clone().map(|settings| {
                     BackpressureCoordinator::new(

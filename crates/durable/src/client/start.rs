@@ -53,7 +53,7 @@ impl Start<Untyped> {
     pub(super) fn named(client: Client, workflow_type: String, input: Payload) -> Self {
         let run_id = client.shared.runtime.new_id();
         let newest = client.shared.workflows.newest(&workflow_type);
-        let version = newest.unwrap_or_default().to_owned();
+        let version = newest.unwrap_or_default();
         let mut start = StartRun::new(run_id, workflow_type, input);
         start.version = version;
         Self {

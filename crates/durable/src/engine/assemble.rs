@@ -165,10 +165,10 @@ impl Assembly<'_> {
         options: &ChildOptions,
     ) -> NewChild {
         let run_id = self.identity.child_run_id(&child_id);
-        let version = options.version.as_deref();
+        let version = options.version.clone();
         let version = version.or_else(|| self.workflows.newest(workflow_type));
         let mut start = StartRun::new(run_id, workflow_type, input);
-        version.unwrap_or_default().clone_into(&mut start.version);
+        start.version = version.unwrap_or_default();
         start.trace.clone_from(&self.place.trace);
         start.business_id.clone_from(&options.workflow_id);
         start.execution_timeout = options.execution_timeout;

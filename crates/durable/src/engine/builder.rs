@@ -13,6 +13,7 @@ use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
 use crate::codec::{CodecStore, PayloadCodec};
+use crate::hosting::RemoteWorkers;
 use crate::observability::{DurableMetrics, LifecycleEvent, Listener, Listeners};
 use crate::persistence::check::lease as check_lease;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
@@ -250,6 +251,7 @@ impl EngineBuilder {
             runtime,
             workflows: self.workflows,
             pool,
+            remote_workers: RemoteWorkers::default(),
             results,
             leases,
             store_ahead_us: AtomicI64::new(0),

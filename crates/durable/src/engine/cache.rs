@@ -1,11 +1,14 @@
 //! Programs kept in memory between their turns, so that a step's cost does not grow with its history.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use durable_core::{ProgramState, TraceContext};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
+
+use crate::hosting::Seat;
 
 /// A run's program and where its run stood after the last turn here. Good for a turn at that sequence only:
 /// the store refuses any other, and the entry is thrown away.
@@ -24,6 +27,15 @@ pub(crate) struct Place {
     pub(crate) history_start: i64,
     pub(crate) consumed: i64,
     pub(crate) trace: Option<TraceContext>,
+    /// Where its code is, if that is in another process.
+    pub(crate) seat: Option<Arc<Seat>>,
+}
+
+impl Place {
+    /// Whether its code, wherever that is, can go on from here.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.seat.as_ref().is_none_or(|seat| seat.is_usable())
+    }
 }
 
 /// A cache bounded by the number of programs and by their weight; the one turned longest ago goes first.
@@ -105,6 +117,19 @@ impl Cache {
         if let Some(entry) = self.state.lock().kept.get_mut(&run_id) {
             entry.owned_since = since;
         }
+    }
+
+    /// Throws out programs whose code is elsewhere and lost; answers their runs.
+    pub(crate) fn drop_unusable(&self) -> Vec<Uuid> {
+        let mut state = self.state.lock();
+        let State { kept, by_age, .. } = &mut *state;
+        let gone: Vec<(Uuid, Entry)> = kept
+            .extract_if(|_, entry| !entry.kept.place.is_usable())
+            .collect();
+        for (_, entry) in &gone {
+            by_age.remove(&entry.tick);
+        }
+        gone.into_iter().map(|(run_id, _)| run_id).collect()
     }
 
     /// Runs whose programs are here, in the order in which they were turned.

@@ -202,23 +202,8 @@ fn take_finished(
     if !history.is_running() || late {
         return Ok(());
     }
-    let (fact, end) = match &finished.outcome {
-        TaskOutcome::Completed { result } => {
-            let fact = Fact::ActivityCompleted {
-                activity_id: activity_id.clone(),
-                result: result.clone(),
-            };
-            (fact, TaskEnd::Completed)
-        }
-        TaskOutcome::Failed { failure } => {
-            let fact = Fact::ActivityFailed {
-                activity_id: activity_id.clone(),
-                error: failure.clone(),
-            };
-            (fact, TaskEnd::Failed(failure.clone()))
-        }
-        // Goes by the inbox; see `Finished::may_join_a_turn`.
-        TaskOutcome::Cancelled { .. } => return Ok(()),
+    let Some((fact, end)) = fact_of_end(finished) else {
+        return Ok(());
     };
     note_attempts(program, decision, activity_id, &task.attempts)?;
     let started = WorkflowEvent::ActivityStarted {
@@ -237,6 +222,29 @@ fn take_finished(
         .step_logs
         .extend(finished.step_logs.iter().cloned());
     Ok(())
+}
+
+/// What the end of an activity here tells its run.
+pub(super) fn fact_of_end(finished: &Finished) -> Option<(Fact, TaskEnd)> {
+    let activity_id = finished.task.activity_id.clone();
+    match &finished.outcome {
+        TaskOutcome::Completed { result } => {
+            let fact = Fact::ActivityCompleted {
+                activity_id,
+                result: result.clone(),
+            };
+            Some((fact, TaskEnd::Completed))
+        }
+        TaskOutcome::Failed { failure } => {
+            let fact = Fact::ActivityFailed {
+                activity_id,
+                error: failure.clone(),
+            };
+            Some((fact, TaskEnd::Failed(failure.clone())))
+        }
+        // Goes by the inbox; see `Finished::may_join_a_turn`.
+        TaskOutcome::Cancelled { .. } => None,
+    }
 }
 
 /// Failed attempts are written together with the end of the activity: alone, each would cost a commit.

@@ -12,14 +12,17 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::desk::{Desk, Overheard};
+use crate::hosting::TaskBell;
 use crate::persistence::{Bell, Bug, Ring, planted};
 
 /// The wake-ups of one process.
 pub(crate) struct Hub {
     /// Runs that want a turn here.
     pub(crate) desk: Arc<Desk>,
-    /// Tasks may be claimed.
+    /// Tasks may be claimed by this process's own worker.
     pub(crate) tasks: Notify,
+    /// Tasks may be claimed by workers that this process serves.
+    pub(crate) elsewhere: Arc<TaskBell>,
     /// Turns may be claimed.
     pub(crate) turns: Notify,
     /// Messages wait to be delivered.
@@ -43,6 +46,7 @@ impl Hub {
         Self {
             desk,
             tasks: Notify::new(),
+            elsewhere: Arc::default(),
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
@@ -78,13 +82,20 @@ impl Hub {
     }
 
     /// Tasks of these types may be claimed by anyone.
-    pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn claimable<'a>(&self, types: impl IntoIterator<Item = &'a str> + Clone) {
         self.tasks.notify_one();
         self.claimable_by_others(types);
     }
 
+    /// Tasks of types that are not known here may be claimed: for those who look here.
+    pub(crate) fn claimable_here(&self) {
+        self.tasks.notify_one();
+        self.elsewhere.ring_all();
+    }
+
     /// Tasks of these types may be claimed by anyone, and other processes should have a look first.
-    pub(crate) fn claimable_by_others<'a>(&self, types: impl IntoIterator<Item = &'a str>) {
+    pub(crate) fn claimable_by_others<'a>(&self, types: impl IntoIterator<Item = &'a str> + Clone) {
+        self.elsewhere.ring(types.clone());
         self.ring_others(|ring| ring.task_types.extend(types.into_iter().map(str::to_owned)));
     }
 
@@ -116,8 +127,12 @@ impl Hub {
 
     /// What another process rang for.
     pub(crate) fn heard(&self, ring: Ring) {
-        if ring.everything || !ring.task_types.is_empty() {
+        if ring.everything {
+            self.claimable_here();
+        } else if !ring.task_types.is_empty() {
             self.tasks.notify_one();
+            self.elsewhere
+                .ring(ring.task_types.iter().map(String::as_str));
         }
         if ring.everything || ring.messages {
             self.messages.notify_one();

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use durable_core::{
-    HistoryState, NumberedEvent, Payload, ProgramState, ReplayMode, Replayer, RunIdentity, Turn,
-    effective_history,
+    HistoryState, NumberedEvent, Payload, Program, ProgramState, ReplayMode, Replayer, RunIdentity,
+    Turn, effective_history,
 };
 use futures_util::future::join_all;
 use tracing::{debug, warn};
@@ -14,8 +14,10 @@ use uuid::Uuid;
 
 use super::cache::{Kept, Place};
 use super::desk::Wanted;
+use super::elsewhere::{Distant, Way};
 use super::turner::{Fault, Turner, panic_text};
 use crate::codec::payloads::HoldsPayloads as _;
+use crate::hosting::Seat;
 use crate::persistence::StoreResult;
 use crate::persistence::model::{ClaimedTurn, Fact, RunRecord};
 use crate::runtime::Runtime;
@@ -24,6 +26,14 @@ use crate::workflow::{Birth, RunInfo, WorkflowRegistry};
 
 /// Why a run with such a payload is blocked: to the program it would look like bad data, and fail the run.
 const STILL_ENCODED: &str = "a payload of the run is encoded, and no codec here can decode it; is its codec set, with its key?";
+
+/// A run whose turn can be taken.
+pub(super) enum Ready {
+    /// Its code is here.
+    Here(Box<Loaded>),
+    /// Its code is in another process, and has to be told first.
+    Elsewhere(Box<Distant>),
+}
 
 /// A run, ready for its turn.
 pub(super) struct Loaded {
@@ -53,7 +63,7 @@ impl<'a> Loader<'a> {
         Self { turner }
     }
 
-    pub(super) async fn load(&self, set: Vec<(Uuid, Wanted)>) -> Vec<Loaded> {
+    pub(super) async fn load(&self, set: Vec<(Uuid, Wanted)>) -> Vec<Ready> {
         let mut loaded = Vec::with_capacity(set.len());
         let mut unseen = Vec::new();
         for (run_id, wanted) in set {
@@ -67,7 +77,7 @@ impl<'a> Loader<'a> {
                         finished,
                         ..
                     },
-                ) if !may_have_been_overtaken(&kept, &finished) => {
+                ) if kept.place.is_usable() && !may_have_been_overtaken(&kept, &finished) => {
                     loaded.push(warm(kept, Vec::new(), finished));
                 }
                 (kept, wanted) => unseen.push((run_id, kept, wanted)),
@@ -80,7 +90,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Reads what waits for runs that were rung for or are not kept here.
-    async fn look(&self, runs: Vec<(Uuid, Option<Kept>, Wanted)>, loaded: &mut Vec<Loaded>) {
+    async fn look(&self, runs: Vec<(Uuid, Option<Kept>, Wanted)>, loaded: &mut Vec<Ready>) {
         let unknown: Vec<Uuid> = runs
             .iter()
             .filter(|(_, _, wanted)| wanted.rung || wanted.claimed.is_none())
@@ -123,12 +133,8 @@ impl<'a> Loader<'a> {
             // Who started it may be no engine, and whoever continued it knows only how long, not since when.
             self.turner.node.announce_deadline(&turn.run);
             if turn.has_encoded() {
-                let fault = Fault {
-                    run_id,
-                    sequence: turn.run.sequence,
-                    reason: STILL_ENCODED.to_owned(),
-                    finished,
-                };
+                let node = &self.turner.node;
+                let fault = Fault::of_run(node, &turn.run, STILL_ENCODED.to_owned(), finished);
                 self.turner.block(fault).await;
                 continue;
             }
@@ -162,16 +168,12 @@ impl<'a> Loader<'a> {
     }
 
     /// Replays a run. None: the store could not be read, it comes again later.
-    async fn rebuild(&self, cold: Cold) -> Result<Option<Loaded>, Box<Fault>> {
+    async fn rebuild(&self, cold: Cold) -> Result<Option<Ready>, Box<Fault>> {
         let Cold { turn, finished } = cold;
         let run = &turn.run;
         let fault = |reason: String, finished| {
-            Box::new(Fault {
-                run_id: run.id,
-                sequence: run.sequence,
-                reason,
-                finished,
-            })
+            let node = &self.turner.node;
+            Box::new(Fault::of_run(node, run, reason, finished))
         };
         let events = if run.sequence == run.history_start {
             Vec::new()
@@ -212,19 +214,33 @@ impl<'a> Loader<'a> {
             }
         };
         let node = &self.turner.node;
+        let begin = (run.sequence == run.history_start).then(|| run.input.clone());
+        let elsewhere = node
+            .workflows
+            .elsewhere_for(&run.workflow_type, &run.version);
+        if let Some(host) = elsewhere {
+            let seat = Seat::new(birth(run, &node.runtime).info, host);
+            let run = Box::new(turn.run);
+            return Ok(Some(Ready::Elsewhere(Box::new(Distant {
+                way: Way::Told { run, events, seat },
+                begin,
+                facts: turn.facts,
+                finished,
+            }))));
+        }
         match rebuild(&node.workflows, &node.runtime, run, events) {
             Ok((mut program, resumed)) => {
                 let (hub, run_id) = (Arc::clone(&node.hub), run.id);
                 program.on_foreign_wake(Arc::new(move || hub.ready_runs([run_id])));
-                let begin = (run.sequence == run.history_start).then(|| run.input.clone());
-                Ok(Some(Loaded {
+                let place = place_of(run);
+                Ok(Some(Ready::Here(Box::new(Loaded {
                     program,
-                    place: place_of(run),
+                    place,
                     resumed,
                     begin,
                     facts: turn.facts,
                     finished,
-                }))
+                }))))
             }
             Err(reason) => Err(fault(reason, finished)),
         }
@@ -241,6 +257,15 @@ pub(crate) fn rebuild(
     let program = workflows
         .program(birth(run, runtime))
         .ok_or_else(|| format!("this build has no workflow {}", run.workflow_type))?;
+    replayed(program, run, events)
+}
+
+/// Gives a new program the events of its run's current iteration.
+pub(crate) fn replayed(
+    program: Box<dyn Program>,
+    run: &RunRecord,
+    events: Vec<NumberedEvent>,
+) -> Result<(ProgramState, Turn), String> {
     let identity = RunIdentity {
         run_id: run.id,
         epoch: run.epoch,
@@ -274,15 +299,24 @@ fn may_have_been_overtaken(kept: &Kept, finished: &[Finished]) -> bool {
     in_line && kept.program.history().pending_activities().count() > finished.len()
 }
 
-fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Loaded {
-    Loaded {
+fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Ready {
+    if let Some(seat) = kept.place.seat.clone() {
+        let kept = Box::new(kept);
+        return Ready::Elsewhere(Box::new(Distant {
+            way: Way::Kept { kept, seat },
+            begin: None,
+            facts,
+            finished,
+        }));
+    }
+    Ready::Here(Box::new(Loaded {
         program: kept.program,
         place: kept.place,
         resumed: Turn::default(),
         begin: None,
         facts,
         finished,
-    }
+    }))
 }
 
 /// What a run's program may know about it.
@@ -304,10 +338,10 @@ pub(crate) fn birth(run: &RunRecord, runtime: &Runtime) -> Birth {
 }
 
 fn is_current(kept: &Kept, run: &RunRecord) -> bool {
-    kept.place.sequence == run.sequence && kept.place.epoch == run.epoch
+    kept.place.is_usable() && kept.place.sequence == run.sequence && kept.place.epoch == run.epoch
 }
 
-fn place_of(run: &RunRecord) -> Place {
+pub(super) fn place_of(run: &RunRecord) -> Place {
     Place {
         run_id: run.id,
         sequence: run.sequence,
@@ -315,5 +349,6 @@ fn place_of(run: &RunRecord) -> Place {
         history_start: run.history_start,
         consumed: run.consumed,
         trace: run.trace.clone(),
+        seat: None,
     }
 }

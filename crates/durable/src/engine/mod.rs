@@ -15,6 +15,7 @@ mod builder;
 mod cache;
 mod decide;
 mod desk;
+mod elsewhere;
 mod hand_over;
 mod hub;
 mod load;
@@ -112,7 +113,7 @@ impl Engine {
         spawn_worker(&node, &stops);
         spawn_until(&node, &stops.all, "listener", chores::listen);
         chores::start_all(&node, &turner, &stops.claims, &stops.all);
-        let client = Client::beside(&node);
+        let client = Client::beside(&node, &turner);
         Self {
             node,
             turner,
@@ -179,7 +180,9 @@ impl Engine {
         node.hub.signs.notify_one();
         self.stops.claims.cancel();
         let grace = node.settings.shutdown_grace;
-        let left = node.pool.drain(grace).await;
+        let (mut left, elsewhere) =
+            tokio::join!(node.pool.drain(grace), node.remote_workers.drain(grace));
+        left.extend(elsewhere);
         let more = grace.clamp(FAREWELL_MIN, FAREWELL_MAX);
         // Either may be dropped at any point: a shutdown that is given up is a crash, which loses nothing.
         tokio::select! {

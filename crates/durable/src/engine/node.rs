@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::hub::Hub;
 use super::settings::Settings;
+use crate::hosting::RemoteWorkers;
 use crate::observability::{DurableMetrics, Listeners};
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, RunRecord, WorkerBeat, WorkerInfo, WorkerStatus};
@@ -28,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) workflows: WorkflowRegistry,
     pub(crate) hub: Arc<Hub>,
     pub(crate) pool: Arc<WorkerPool>,
+    /// Workers in other processes that this one serves.
+    pub(crate) remote_workers: RemoteWorkers,
     pub(crate) results: Arc<ResultSink>,
     pub(crate) leases: Arc<HeartbeatBatcher>,
     /// By how much the store's clock is ahead of this node's.
@@ -55,6 +58,26 @@ impl Hosted {
 }
 
 impl Node {
+    /// Asks a running activity to stop, wherever it is; the store has given it up already.
+    pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
+        self.pool.cancel_activity(run_id, activity_id);
+        self.remote_workers.cancel_activity(run_id, activity_id);
+    }
+
+    /// Asks all running activities of a run to stop.
+    pub(crate) fn cancel_run(&self, run_id: Uuid) {
+        self.pool.cancel_run(run_id);
+        self.remote_workers.cancel_run(run_id);
+    }
+
+    /// Name of the build that turns a run: of the code that is elsewhere, or of this process.
+    pub(crate) fn build_for(&self, workflow_type: &str, version: &str) -> String {
+        match self.workflows.elsewhere_for(workflow_type, version) {
+            Some(host) => host.build().to_owned(),
+            None => self.settings.build.clone(),
+        }
+    }
+
     /// A shard to begin with.
     pub(crate) fn first_shard(&self) -> u16 {
         self.runtime.any_shard(self.store.shards())

@@ -53,12 +53,8 @@ impl Turner {
                     self.node.results.store(turn.finished);
                     return;
                 }
-                let fault = Fault {
-                    run_id: turn.commit.run_id,
-                    sequence: turn.place.sequence,
-                    reason: format!("the turn cannot be stored: {error}"),
-                    finished: turn.finished,
-                };
+                let reason = format!("the turn cannot be stored: {error}");
+                let fault = Fault::new(&turn.place, reason, turn.finished);
                 self.block(fault).await;
             }
         }
@@ -118,7 +114,7 @@ impl Turner {
             node.hub.messages.notify_one();
         }
         for activity_id in &commit.cancelled_activities {
-            node.pool.cancel_activity(run_id, activity_id);
+            node.cancel_activity(run_id, activity_id);
         }
         let line_moved = committed.line_moved || committed.repeated;
         self.announce_line(&program, line_moved, commit.facts_through > place.consumed);
@@ -138,14 +134,14 @@ impl Turner {
                 }
             }
             Next::ContinueAsNew { .. } | Next::Reset { .. } => {
-                node.pool.cancel_run(run_id);
+                node.cancel_run(run_id);
                 if !commit.updates.is_empty() {
                     node.hub.answered(run_id);
                 }
                 node.hub.desk.ring([run_id]);
             }
             Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. } => {
-                node.pool.cancel_run(run_id);
+                node.cancel_run(run_id);
                 node.hub.finished(&[run_id]);
             }
         }
@@ -201,7 +197,7 @@ impl Turner {
         match rejection {
             Rejection::NotFound => {}
             Rejection::RunFinished { .. } => {
-                self.node.pool.cancel_run(run_id);
+                self.node.cancel_run(run_id);
                 self.node.hub.finished(&[run_id]);
             }
             Rejection::LeaseLost { task_id } => {
@@ -234,18 +230,14 @@ impl Turner {
                 self.node.hub.desk.again(run_id, wanted);
             }
             Rejection::IdInUse { .. } | Rejection::ResetOutside { .. } => {
-                let fault = Fault {
-                    run_id,
-                    sequence: turn.place.sequence,
-                    reason: format!("the turn is not possible: {rejection}"),
-                    finished: turn.finished,
-                };
+                let reason = format!("the turn is not possible: {rejection}");
+                let fault = Fault::new(&turn.place, reason, turn.finished);
                 self.block(fault).await;
             }
         }
     }
 
-    fn once_more(&self, run_id: Uuid, finished: Vec<Finished>) {
+    pub(super) fn once_more(&self, run_id: Uuid, finished: Vec<Finished>) {
         let wanted = Wanted {
             rung: true,
             finished,
@@ -288,12 +280,8 @@ impl Turner {
         for (run_id, _, wanted) in runs {
             match self.node.store.get_run(run_id).await {
                 Ok(Some(run)) => {
-                    let fault = Fault {
-                        run_id,
-                        sequence: run.sequence,
-                        reason: format!("it cannot be read: {error}"),
-                        finished: wanted.finished,
-                    };
+                    let reason = format!("it cannot be read: {error}");
+                    let fault = Fault::of_run(&self.node, &run, reason, wanted.finished);
                     self.block(fault).await;
                 }
                 Ok(None) => debug!(%run_id, "the run does not exist any more"),
@@ -311,10 +299,9 @@ impl Turner {
         let owned_elsewhere = run.owner.as_ref().is_some_and(|owner| {
             owner.worker_id != node.worker_id && !node.until(owner.expires_at).is_zero()
         });
-        let blocked_here = run
-            .blocked
-            .as_ref()
-            .is_some_and(|blocked| blocked.build == node.settings.build);
+        let blocked_here = run.blocked.as_ref().is_some_and(|blocked| {
+            blocked.build == node.build_for(&run.workflow_type, &run.version)
+        });
         !run.status.is_terminal()
             && !owned_elsewhere
             && !blocked_here
@@ -324,7 +311,7 @@ impl Turner {
     /// Somebody else's run: what ended here goes to its inbox, and its owner hears of it.
     pub(super) fn leave_to_others(&self, run: &RunRecord, finished: Vec<Finished>) {
         if run.status.is_terminal() {
-            self.node.pool.cancel_run(run.id);
+            self.node.cancel_run(run.id);
             self.node.hub.finished(&[run.id]);
             return;
         }

@@ -21,10 +21,10 @@ use super::cache::{Cache, Kept, Place};
 use super::decide::{Decision, Given, conclude, decide};
 use super::desk::Wanted;
 use super::hand_over::HandOver;
-use super::load::{Loaded, Loader};
+use super::load::{Loaded, Loader, Ready};
 use super::node::Node;
 use crate::persistence::limits::{TEXT_BYTES_MAX, clip};
-use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, TurnCommit};
+use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, RunRecord, TurnCommit};
 use crate::persistence::{Bug, check, planted};
 use crate::runtime;
 use crate::worker::Finished;
@@ -93,6 +93,17 @@ impl Turner {
         let loaded = Loader::new(self).load(set).await;
         let mut decided = Vec::with_capacity(loaded.len());
         for run in loaded {
+            let run = match run {
+                Ready::Here(run) => *run,
+                Ready::Elsewhere(run) => {
+                    // It stays in hand, and keeps nobody waiting: its commit is one of its own.
+                    runs.retain(|run_id| *run_id != run.run_id());
+                    self.node
+                        .runtime
+                        .spawn(Arc::clone(self).turn_elsewhere(*run));
+                    continue;
+                }
+            };
             match self.decide(run) {
                 Ok(Some(turn)) if turn.program.waits_for_local() => {
                     // It stays in hand, and keeps nobody waiting: its commit is one of its own.
@@ -122,7 +133,7 @@ impl Turner {
     }
 
     /// Hands a run its facts. None: there was nothing to take.
-    fn decide(&self, loaded: Loaded) -> Result<Option<Undecided>, Box<Fault>> {
+    pub(super) fn decide(&self, loaded: Loaded) -> Result<Option<Undecided>, Box<Fault>> {
         let Loaded {
             mut program,
             place,
@@ -226,6 +237,9 @@ impl Turner {
 
     /// Keeps a program for its next turn, if there is room; others may have to go for it.
     pub(super) fn keep(&self, program: ProgramState, place: Place) {
+        if !place.is_usable() {
+            return;
+        }
         let now = self.node.runtime.instant();
         let gone = self.cache.keep(Kept { program, place }, now);
         for run in &gone {
@@ -242,7 +256,9 @@ impl Turner {
         let block = BlockRun {
             run_id: fault.run_id,
             expected_sequence: fault.sequence,
-            build: self.node.settings.build.clone(),
+            build: fault
+                .build
+                .unwrap_or_else(|| self.node.settings.build.clone()),
             reason,
         };
         if let Err(error) = self.node.store.block_runs(vec![block], None).await {
@@ -258,15 +274,37 @@ impl Turner {
 pub(super) struct Fault {
     pub(super) run_id: Uuid,
     pub(super) sequence: i64,
+    /// The build that cannot, where it is not this process's.
+    build: Option<String>,
     pub(super) reason: String,
     pub(super) finished: Vec<Finished>,
 }
 
 impl Fault {
+    /// A run that cannot even be given to its code.
+    pub(super) fn of_run(
+        node: &Node,
+        run: &RunRecord,
+        reason: String,
+        finished: Vec<Finished>,
+    ) -> Self {
+        Self {
+            run_id: run.id,
+            sequence: run.sequence,
+            build: Some(node.build_for(&run.workflow_type, &run.version)),
+            reason,
+            finished,
+        }
+    }
+
     pub(super) fn new(place: &Place, reason: String, finished: Vec<Finished>) -> Self {
         Self {
             run_id: place.run_id,
             sequence: place.sequence,
+            build: place
+                .seat
+                .as_ref()
+                .map(|seat| seat.host().build().to_owned()),
             reason,
             finished,
         }

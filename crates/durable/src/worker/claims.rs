@@ -169,52 +169,62 @@ impl Claims {
         Ok(types)
     }
 
-    /// Asks breakers and limiters; what they hold back is parked and costs no attempt.
-    async fn admit(&self, mut tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
-        let mut parked = self.park_encoded(&mut tasks);
-        let verdicts = self.pool.gate.admit(&tasks).await;
-        // A slot is not free before the task that it was taken for is given back.
-        let mut held = Vec::new();
-        for (task, verdict) in tasks.into_iter().zip(verdicts) {
-            match (verdict, slots.pop()) {
-                (Verdict::Run, Some(slot)) => {
-                    let first = task.options.silent_attempt_max();
-                    self.hub.due.due_in(self.pool.runtime.instant(), first);
-                    self.pool.start(task, slot);
-                }
-                (Verdict::Run, None) => {
-                    self.pool.gate.give_back(&task);
-                    parked.push(TaskRelease::now(task.lease));
-                }
-                (Verdict::Park(wait), slot) => {
-                    held.extend(slot);
-                    parked.push(TaskRelease::parked(task.lease, wait));
-                }
+    async fn admit(&self, tasks: Vec<ClaimedTask>, mut slots: Vec<Slot>) {
+        // The slots of what is held back are free only once it is given back.
+        for task in admitted(&*self.port, &self.pool, &self.hub, tasks).await {
+            // A claim answers no more than was asked for; what it did would wait for its lease to run out.
+            if let Some(slot) = slots.pop() {
+                self.pool.start(task, slot);
             }
         }
-        if parked.is_empty() {
-            return;
-        }
-        let soonest = parked.iter().filter_map(|release| release.park).min();
-        if let Err(error) = self.port.release_tasks(parked, None).await {
-            // Their leases run out and the reaper takes them back.
-            warn!(%error, "tasks could not be given back");
-        }
-        if let Some(wait) = soonest {
-            // Told only now: whoever looked before would not have seen them.
-            self.hub.due.due_in(self.pool.runtime.instant(), wait);
-        }
     }
+}
 
-    /// A task whose payloads cannot be decoded here waits for a worker that can: to the activity it would look like bad data.
-    fn park_encoded(&self, tasks: &mut Vec<ClaimedTask>) -> Vec<TaskRelease> {
-        let encoded = tasks.extract_if(.., HoldsPayloads::has_encoded);
-        let park = |task: ClaimedTask| {
-            warn!(task_id = %task.lease.task_id, run_id = %task.lease.run_id, "a payload of the task cannot be decoded here; is its codec set, with its key?");
-            TaskRelease::parked(task.lease, ENCODED_PAUSE)
-        };
-        encoded.map(park).collect()
+/// Asks breakers and limiters about tasks that were just claimed, and answers those that may run. What is held back is parked and costs no attempt.
+pub(crate) async fn admitted(
+    port: &dyn WorkerPort,
+    pool: &WorkerPool,
+    hub: &Hub,
+    mut tasks: Vec<ClaimedTask>,
+) -> Vec<ClaimedTask> {
+    let mut parked = park_encoded(&mut tasks);
+    let verdicts = pool.gate.admit(&tasks).await;
+    let mut runnable = Vec::with_capacity(tasks.len());
+    for (task, verdict) in tasks.into_iter().zip(verdicts) {
+        match verdict {
+            Verdict::Run => {
+                let first = task.options.silent_attempt_max();
+                hub.due.due_in(pool.runtime.instant(), first);
+                runnable.push(task);
+            }
+            Verdict::Park(wait) => {
+                parked.push(TaskRelease::parked(task.lease, wait));
+            }
+        }
     }
+    if parked.is_empty() {
+        return runnable;
+    }
+    let soonest = parked.iter().filter_map(|release| release.park).min();
+    if let Err(error) = port.release_tasks(parked, None).await {
+        // Their leases run out and the reaper takes them back.
+        warn!(%error, "tasks could not be given back");
+    }
+    if let Some(wait) = soonest {
+        // Told only now: whoever looked before would not have seen them.
+        hub.due.due_in(pool.runtime.instant(), wait);
+    }
+    runnable
+}
+
+/// A task whose payloads cannot be decoded here waits for a worker that can: to the activity it would look like bad data.
+fn park_encoded(tasks: &mut Vec<ClaimedTask>) -> Vec<TaskRelease> {
+    let encoded = tasks.extract_if(.., HoldsPayloads::has_encoded);
+    let park = |task: ClaimedTask| {
+        warn!(task_id = %task.lease.task_id, run_id = %task.lease.run_id, "a payload of the task cannot be decoded here; is its codec set, with its key?");
+        TaskRelease::parked(task.lease, ENCODED_PAUSE)
+    };
+    encoded.map(park).collect()
 }
 
 enum More {

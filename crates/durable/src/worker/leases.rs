@@ -99,13 +99,18 @@ impl HeartbeatBatcher {
     }
 
     pub(crate) fn hold(&self, task: &ClaimedTask, cancel: CancellationToken) {
-        let lease = task.lease.clone();
+        self.hold_lease(task.lease.clone(), cancel);
+    }
+
+    /// The same for a task of which only the lease is known.
+    pub(crate) fn hold_lease(&self, lease: TaskLease, cancel: CancellationToken) {
+        let key = key(&lease);
         let held = Held {
             lease,
             cancel,
             beat: None,
         };
-        self.held.lock().insert(key(&task.lease), held);
+        self.held.lock().insert(key, held);
     }
 
     pub(crate) fn let_go(&self, lease: &TaskLease) {

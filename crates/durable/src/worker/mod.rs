@@ -14,7 +14,7 @@ mod capacity;
 mod claims;
 mod execution;
 mod leases;
-mod outcome;
+pub(crate) mod outcome;
 mod pool;
 mod results;
 mod settings;
@@ -23,7 +23,7 @@ mod slots;
 mod stub_port;
 
 pub use backpressure::{BackpressureConfig, BackpressureState};
-pub(crate) use claims::Claims;
+pub(crate) use claims::{Claims, admitted};
 pub use leases::HeartbeatBatcher;
 pub(crate) use pool::PoolParts;
 pub use pool::WorkerPool;

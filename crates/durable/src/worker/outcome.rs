@@ -13,7 +13,7 @@ use crate::persistence::model::TaskOutcome;
 
 /// It answered. A result that is too large is a failure that the run sees; where payloads are encoded on their way, the store says
 /// whether it is.
-pub(super) fn completed(result: Payload, is_encoded_later: bool) -> TaskOutcome {
+pub(crate) fn completed(result: Payload, is_encoded_later: bool) -> TaskOutcome {
     let bytes = result.len();
     if bytes <= PAYLOAD_BYTES_MAX || is_encoded_later {
         return TaskOutcome::Completed { result };
@@ -24,7 +24,7 @@ pub(super) fn completed(result: Payload, is_encoded_later: bool) -> TaskOutcome 
 }
 
 /// It failed. Type and messages are clipped; details, those of all causes together, are left out from where they are too large.
-pub(super) fn failed(mut failure: Failure) -> TaskOutcome {
+pub(crate) fn failed(mut failure: Failure) -> TaskOutcome {
     let mut room = PAYLOAD_BYTES_MAX;
     let mut part = Some(&mut failure);
     while let Some(failure) = part {
@@ -40,13 +40,13 @@ pub(super) fn failed(mut failure: Failure) -> TaskOutcome {
 }
 
 /// It stopped as it was asked to.
-pub(super) fn cancelled(reason: String) -> TaskOutcome {
+pub(crate) fn cancelled(reason: String) -> TaskOutcome {
     let reason = clip(reason, TEXT_BYTES_MAX);
     TaskOutcome::Cancelled { reason }
 }
 
 /// The store does not take how it ended. To try again would be refused again.
-pub(super) fn refused(error: &StoreError) -> TaskOutcome {
+pub(crate) fn refused(error: &StoreError) -> TaskOutcome {
     invalid(clip(
         format!("how the activity ended cannot be stored: {error}"),
         TEXT_BYTES_MAX,

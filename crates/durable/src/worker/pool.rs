@@ -254,6 +254,11 @@ impl WorkerPool {
         }
     }
 
+    /// The breakers and limiters that tasks pass.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
     /// Where what activities do once is kept.
     pub(crate) fn once(&self) -> Arc<dyn OnceLedger> {
         Arc::clone(&self.once)

@@ -21,6 +21,7 @@ mod version;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use activity::ActivityCall;
@@ -42,6 +43,7 @@ use durable_core::TraitProgram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::hosting::{Attached, WorkflowHosts};
 use crate::persistence::model::HostedType;
 
 /// Workflow code that an engine can host, whichever front door it was written for.
@@ -124,6 +126,8 @@ pub struct WorkflowRegistry {
     by_type: BTreeMap<HostedType, Factory>,
     /// Takes every type that has no code of its own.
     dynamic: Option<Factory>,
+    /// Types whose code is in other processes; the same for all clones.
+    elsewhere: Arc<WorkflowHosts>,
 }
 
 impl WorkflowRegistry {
@@ -161,7 +165,7 @@ impl WorkflowRegistry {
         self.dynamic.is_some()
     }
 
-    /// Types and versions, in order.
+    /// Types and versions whose code is here, in order.
     #[must_use]
     pub fn hosted(&self) -> Vec<HostedType> {
         self.by_type.keys().cloned().collect()
@@ -170,33 +174,53 @@ impl WorkflowRegistry {
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_type.is_empty() && self.dynamic.is_none()
+        self.by_type.is_empty() && self.dynamic.is_none() && self.elsewhere.is_empty()
     }
 
-    /// Whether a type is hosted in this version.
+    /// Whether a type is hosted in this version: its code is here, or in a process that is attached here.
     #[must_use]
     pub fn hosts(&self, workflow_type: &str, version: &str) -> bool {
         self.factory(workflow_type, version).is_some()
+            || self.elsewhere.pick(workflow_type, version).is_some()
+    }
+
+    /// The hosts of code in other processes.
+    pub(crate) fn elsewhere(&self) -> &Arc<WorkflowHosts> {
+        &self.elsewhere
+    }
+
+    /// The host of a type whose code is not here.
+    pub(crate) fn elsewhere_for(
+        &self,
+        workflow_type: &str,
+        version: &str,
+    ) -> Option<Arc<Attached>> {
+        let here = self.factory(workflow_type, version).is_some();
+        if here {
+            None
+        } else {
+            self.elsewhere.pick(workflow_type, version)
+        }
     }
 
     /// The newest version of a type, in the order of semantic versions: what a new run of it is pinned to.
     #[must_use]
-    pub fn newest(&self, workflow_type: &str) -> Option<&str> {
+    pub fn newest(&self, workflow_type: &str) -> Option<String> {
         let of_type = self.by_type.keys();
         let of_type = of_type.filter(|hosted| hosted.workflow_type == workflow_type);
-        of_type
-            .map(|hosted| hosted.version.as_str())
+        let here = of_type.map(|hosted| hosted.version.clone());
+        here.chain(self.elsewhere.versions(workflow_type))
             .max_by(|a, b| version::compare(a, b))
     }
 
-    /// Whose turns are taken here: the types that are hosted, and the questions to their runs.
+    /// Whose turns are taken here, by the code of this process: the types that are hosted, and the questions to runs of all types, wherever their code is.
     pub(crate) fn turned(&self) -> Vec<HostedType> {
         let mut turned = self.hosted();
-        let questions = self.by_type.keys().map(|hosted| HostedType {
+        let asked = self.hosted().into_iter().chain(self.elsewhere.hosted());
+        turned.extend(asked.map(|hosted| HostedType {
             workflow_type: question_type(&hosted.workflow_type),
-            version: hosted.version.clone(),
-        });
-        turned.extend(questions);
+            version: hosted.version,
+        }));
         turned
     }
 
@@ -210,7 +234,7 @@ impl WorkflowRegistry {
         if let Some(asked) = question::asked_type(workflow_type) {
             // Whoever hosts a workflow answers for its runs.
             let answers: Factory = question::QuestionRun::program;
-            return self.factory(asked, version).map(|_| answers);
+            return self.hosts(asked, version).then_some(answers);
         }
         let key = HostedType {
             workflow_type: workflow_type.to_owned(),

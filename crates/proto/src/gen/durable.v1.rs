@@ -218,32 +218,29 @@ pub struct NewWorkflow {
     /// Its input, as JSON.
     #[prost(bytes = "bytes", tag = "2")]
     pub input: ::prost::bytes::Bytes,
-    /// Version of the workflow's code; empty: the newest known.
-    #[prost(string, tag = "3")]
-    pub version: ::prost::alloc::string::String,
     /// Your own key for it (an order's number, say); empty: none. What happens if a run has it already is said by `reuse_policy`.
-    #[prost(string, tag = "4")]
+    #[prost(string, tag = "3")]
     pub workflow_id: ::prost::alloc::string::String,
     /// Starting twice with the same key is starting once; empty: none.
-    #[prost(string, tag = "5")]
+    #[prost(string, tag = "4")]
     pub idempotency_key: ::prost::alloc::string::String,
     /// What happens if a run has the same `workflow_id`.
-    #[prost(enumeration = "ReusePolicy", tag = "6")]
+    #[prost(enumeration = "ReusePolicy", tag = "5")]
     pub reuse_policy: i32,
     /// Time for the run and all its continuations; absent: no limit.
-    #[prost(uint64, optional, tag = "7")]
+    #[prost(uint64, optional, tag = "6")]
     pub execution_timeout_ms: ::core::option::Option<u64>,
     /// Time for each iteration; absent: no limit.
-    #[prost(uint64, optional, tag = "8")]
+    #[prost(uint64, optional, tag = "7")]
     pub run_timeout_ms: ::core::option::Option<u64>,
     /// Attributes to find it by.
-    #[prost(btree_map = "string, message", tag = "9")]
+    #[prost(btree_map = "string, message", tag = "8")]
     pub search_attributes: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         AttributeValue,
     >,
     /// Anything to keep with it, as JSON.
-    #[prost(bytes = "bytes", tag = "10")]
+    #[prost(bytes = "bytes", tag = "9")]
     pub memo: ::prost::bytes::Bytes,
 }
 /// The value of a search attribute.
@@ -580,7 +577,8 @@ pub struct RunInfo {
 /// Something that has happened to a run, or is asked of it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Item {
-    /// Whether it happened before, and what you answer is compared with what was answered then.
+    /// Whether it was answered before, and what you answer is compared with what was answered then. Not set for the last item of a history if nothing
+    /// is on record for it: it may not have been answered, or by no action.
     #[prost(bool, tag = "12")]
     pub replayed: bool,
     /// Side effects and patches that were recorded when this was first answered: use these values, record nothing anew for a replayed item.
@@ -1013,6 +1011,12 @@ pub struct StartChild {
     /// Time for each of its iterations; absent: no limit.
     #[prost(uint64, optional, tag = "6")]
     pub run_timeout_ms: ::core::option::Option<u64>,
+    /// A key of your own by which the child can be found, as `NewWorkflow.workflow_id`; empty: none.
+    #[prost(string, tag = "7")]
+    pub workflow_id: ::prost::alloc::string::String,
+    /// The version it is started with; absent: the newest that the server knows.
+    #[prost(string, optional, tag = "8")]
+    pub version: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Ask a child to stop. It reports its end all the same.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -48,7 +48,7 @@ pub const ALIAS: &str = "/api/durable";
 
 /// All of it, ready to be served. To be called within a tokio runtime, in which samples are taken from now on.
 pub fn router(app: App) -> Router {
-    let described = std::sync::Arc::new(openapi::describe());
+    let described = std::sync::Arc::new(openapi::describe(app.access()));
     metrics::samples::keep_sampling(&app);
     let scraped = behind(&app, Permission::Read, get(metrics::get_metrics));
     let guarded = guarded(&app);

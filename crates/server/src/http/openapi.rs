@@ -10,7 +10,7 @@ use super::PREFIX;
 use super::problem::ProblemView;
 use super::table::{Route, routes};
 use crate::App;
-use crate::auth::Permission;
+use crate::auth::{Access, Permission};
 
 /// What all routes have in common.
 #[derive(utoipa::OpenApi)]
@@ -24,8 +24,8 @@ use crate::auth::Permission;
 )]
 struct Common;
 
-/// The whole description.
-pub(super) fn describe() -> OpenApi {
+/// The whole description. Tokens are spoken of only where some are asked for.
+pub(super) fn describe(access: &Access) -> OpenApi {
     let mut below: OpenApiRouter<App> = OpenApiRouter::default();
     for Route {
         permission,
@@ -34,17 +34,27 @@ pub(super) fn describe() -> OpenApi {
     {
         let (schemas, mut paths, handler) = described;
         for item in paths.paths.values_mut() {
-            operations(item).for_each(|operation| complete(operation, permission));
+            operations(item).for_each(|operation| {
+                complete(operation);
+                if !access.is_open() {
+                    operation.security = Some(vec![SecurityRequirement::new(
+                        "token",
+                        [permission.as_str()],
+                    )]);
+                }
+            });
         }
         below = below.routes((schemas, paths, handler));
     }
     let whole = OpenApiRouter::with_openapi(Common::openapi()).nest(PREFIX, below);
     let (_, mut api) = whole.split_for_parts();
-    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-    let components = api.components.get_or_insert_default();
-    components
-        .security_schemes
-        .insert("token".to_owned(), bearer.into());
+    if !access.is_open() {
+        let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        let components = api.components.get_or_insert_default();
+        components
+            .security_schemes
+            .insert("token".to_owned(), bearer.into());
+    }
     api
 }
 
@@ -78,11 +88,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 }
 
 /// What each operation needs and no handler should have to repeat.
-fn complete(operation: &mut Operation, permission: Permission) {
-    operation.security = Some(vec![SecurityRequirement::new(
-        "token",
-        [permission.as_str()],
-    )]);
+fn complete(operation: &mut Operation) {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
     let refusal = ResponseBuilder::new()
         .description("A refusal")

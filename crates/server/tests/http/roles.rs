@@ -68,7 +68,7 @@ async fn every_route_asks_every_role() {
 
 #[tokio::test]
 async fn described_and_served_routes_are_the_same() {
-    let world = World::open().await;
+    let world = World::guarded(access()).await;
     let api = world.get("/openapi.json").await.expect(StatusCode::OK);
     assert_eq!(api["openapi"], "3.1.0");
     let mut described: Vec<(String, String)> = Vec::new();
@@ -91,6 +91,18 @@ async fn described_and_served_routes_are_the_same() {
     described.sort();
     served.sort();
     assert_eq!(described, served);
+}
+
+#[tokio::test]
+async fn open_server_asks_for_no_token_and_describes_none() {
+    let world = World::open().await;
+    let api = world.get("/openapi.json").await.expect(StatusCode::OK);
+    let list = &api["paths"]["/v1/durable/workflows"]["get"];
+    assert!(
+        list["responses"].is_object() && list["security"].is_null(),
+        "{list}"
+    );
+    assert!(api["components"]["securitySchemes"].is_null());
 }
 
 #[tokio::test]

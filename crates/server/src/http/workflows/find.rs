@@ -96,6 +96,7 @@ pub(in crate::http) async fn count_workflows(
     Params(params): Params<ListParams>,
 ) -> Result<Json<Count>, Problem> {
     require_type_named(&caller, params.workflow_type.as_deref())?;
+    limit(params.limit)?;
     let filter = params.filter()?.before(None);
     let count = app.client().count(filter).await?;
     Ok(Json(Count { count }))

@@ -1,0 +1,63 @@
+//! The one place where errors become gRPC statuses.
+
+use durable_proto::convert::Malformed;
+use everruns_durable::Error;
+use everruns_durable::persistence::StoreError;
+use tonic::{Code, Status};
+
+use crate::auth::Denied;
+
+/// Somebody is turned away.
+pub(super) fn denied(denied: &Denied) -> Status {
+    let code = if denied.is_unauthenticated() {
+        Code::Unauthenticated
+    } else {
+        Code::PermissionDenied
+    };
+    Status::new(code, format!("{denied}; {}", denied.hint()))
+}
+
+/// A message is not what the contract says.
+pub(super) fn malformed(mistake: &Malformed) -> Status {
+    Status::invalid_argument(mistake.to_string())
+}
+
+/// The store's refusals and troubles.
+pub(super) fn store(error: &StoreError) -> Status {
+    let code = match error {
+        StoreError::Conflict(_) => Code::Aborted,
+        StoreError::LeaseLost(_) | StoreError::RunFinished { .. } => Code::FailedPrecondition,
+        StoreError::NotFound { .. } => Code::NotFound,
+        StoreError::Invalid(_) => Code::InvalidArgument,
+        StoreError::Limit { .. } => Code::ResourceExhausted,
+        error if error.is_retryable() => Code::Unavailable,
+        StoreError::Corrupt { .. } => Code::DataLoss,
+        _ => Code::Internal,
+    };
+    Status::new(code, error.to_string())
+}
+
+/// The library's errors.
+pub(super) fn library(error: &Error) -> Status {
+    let code = if error.is_not_found() {
+        Code::NotFound
+    } else if error.is_conflict() {
+        Code::AlreadyExists
+    } else if error.is_run_finished() {
+        Code::FailedPrecondition
+    } else if error.is_invalid() {
+        Code::InvalidArgument
+    } else if error.is_overloaded() {
+        Code::ResourceExhausted
+    } else if error.is_retryable() {
+        Code::Unavailable
+    } else {
+        Code::Internal
+    };
+    Status::new(code, error.to_string())
+}
+
+/// This process has no engine that could serve workers, or not any more.
+pub(super) fn stopped() -> Status {
+    Status::unavailable("this server is stopping; connect again, to another one perhaps")
+}

@@ -1,0 +1,100 @@
+//! Tasks, leases and outcomes between the wire and the library.
+
+use durable_proto::convert::{Malformed, failure, payload, payload_bytes, required, uuid};
+use durable_proto::v1;
+use everruns_durable::core::Timestamp;
+use everruns_durable::persistence::model::{ClaimedTask, FinishOutcome, TaskLease, TaskOutcome};
+use v1::task_done::End;
+
+/// A lease that came in.
+pub(super) fn lease(message: Option<v1::Lease>) -> Result<TaskLease, Malformed> {
+    let lease = required("lease", message)?;
+    Ok(TaskLease {
+        run_id: uuid("lease.run_id", &lease.run_id)?,
+        task_id: uuid("lease.task_id", &lease.task_id)?,
+        attempt: lease.attempt,
+        token: uuid("lease.token", &lease.token)?,
+    })
+}
+
+/// A lease to send.
+pub(super) fn lease_message(lease: &TaskLease) -> v1::Lease {
+    v1::Lease {
+        run_id: lease.run_id.to_string(),
+        task_id: lease.task_id.to_string(),
+        attempt: lease.attempt,
+        token: lease.token.to_string(),
+    }
+}
+
+/// A task to send.
+pub(super) fn task_message(task: ClaimedTask) -> v1::Task {
+    let ms =
+        |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let idempotency_key = format!("{}:{}", task.lease.run_id, task.lease.task_id);
+    v1::Task {
+        lease: Some(lease_message(&task.lease)),
+        activity_type: task.activity_type,
+        activity_id: task.activity_id,
+        input: payload_bytes(task.input),
+        max_attempts: task.options.retry_policy.max_attempts,
+        deliveries: task.deliveries,
+        idempotency_key,
+        heartbeat_details: payload_bytes(task.heartbeat_details),
+        start_to_close_timeout_ms: ms(task.options.start_to_close_timeout),
+        heartbeat_timeout_ms: task.options.heartbeat_timeout.map(ms),
+        scheduled_at_ms: instant_ms(task.scheduled_at),
+        started_at_ms: instant_ms(task.started_at),
+        traceparent: task
+            .trace
+            .map(|trace| trace.to_string())
+            .unwrap_or_default(),
+    }
+}
+
+/// An instant to send.
+pub(super) fn instant_ms(instant: Timestamp) -> i64 {
+    instant.as_millisecond()
+}
+
+/// How a task ended; none: it was not run.
+pub(super) fn end(end: Option<End>) -> Result<Option<TaskOutcome>, Malformed> {
+    Ok(match required("end", end)? {
+        End::Result(result) => Some(TaskOutcome::Completed {
+            result: payload("result", result)?,
+        }),
+        End::Failure(message) => Some(TaskOutcome::Failed {
+            failure: failure("failure", message)?,
+        }),
+        End::Cancelled(reason) => Some(TaskOutcome::Cancelled { reason }),
+        End::Released(_) => None,
+    })
+}
+
+/// What became of an answer.
+pub(super) fn outcome(lease: &TaskLease, outcome: &FinishOutcome) -> v1::TaskOutcome {
+    let outcome = match outcome {
+        FinishOutcome::Recorded { .. } => v1::Outcome::Recorded,
+        FinishOutcome::Retrying { .. } => v1::Outcome::Retrying,
+        FinishOutcome::Parked => v1::Outcome::Parked,
+        FinishOutcome::LeaseLost => v1::Outcome::LeaseLost,
+    };
+    settled(lease, outcome)
+}
+
+/// What became of a task that was given back.
+pub(super) fn release_outcome(lease: &TaskLease, released: bool) -> v1::TaskOutcome {
+    let outcome = if released {
+        v1::Outcome::Released
+    } else {
+        v1::Outcome::LeaseLost
+    };
+    settled(lease, outcome)
+}
+
+fn settled(lease: &TaskLease, outcome: v1::Outcome) -> v1::TaskOutcome {
+    v1::TaskOutcome {
+        lease: Some(lease_message(lease)),
+        outcome: outcome.into(),
+    }
+}

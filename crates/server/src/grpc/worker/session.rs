@@ -1,0 +1,288 @@
+//! One worker's connection.
+//!
+//! ```text
+//!   worker ──WorkerMessage──► Session::listen ──► RemoteWorker (results, heartbeats), Turns (answers)
+//!   worker ◄──ServerMessage── Outbox ◄────────── RemoteWorker (tasks), Turns (activations)
+//! ```
+//!
+//! A session that ends by the worker's word gives its tasks back at once. One that breaks keeps their leases until those run out: the worker may be
+//! there again in a moment, and go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use durable_proto::convert::Malformed;
+use durable_proto::v1;
+use everruns_durable::hosting::{Attachment, Hosting, RemoteWorker};
+use futures_util::Stream;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Status, Streaming};
+use tracing::{debug, info, warn};
+use v1::server_message::Message as Outgoing;
+use v1::worker_message::Message as Incoming;
+
+use super::convert::{end, lease, outcome, release_outcome};
+use super::hello::{Introduced, TASK_SLOTS_MAX, introduced};
+use super::outbox::{OUTBOX_MAX, Outbox};
+use super::turns::{TURN_TIMEOUT, Turns};
+use crate::auth::Principal;
+use crate::grpc::status;
+
+/// How long a worker may take to introduce itself.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Results of one session that are being stored at once; further messages wait.
+const RESULTS_MAX: usize = 64;
+
+/// Opens a session; what is to be sent comes out of the answer.
+pub(super) fn open(
+    hosting: Hosting,
+    principal: Principal,
+    incoming: Streaming<v1::WorkerMessage>,
+    draining: CancellationToken,
+) -> impl Stream<Item = Result<v1::ServerMessage, Status>> + use<> {
+    let (sender, receiver) = mpsc::channel(OUTBOX_MAX);
+    let outbox = Outbox::new(sender);
+    tokio::spawn(async move {
+        if let Err(status) = serve(&hosting, &principal, incoming, &outbox, &draining).await {
+            debug!(token = principal.name, %status, "a session ends");
+            outbox.refuse(status).await;
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn serve(
+    hosting: &Hosting,
+    principal: &Principal,
+    mut incoming: Streaming<v1::WorkerMessage>,
+    outbox: &Outbox,
+    draining: &CancellationToken,
+) -> Result<(), Status> {
+    let hello = first(&mut incoming).await?;
+    let Introduced {
+        mut profile,
+        hosted,
+        turn_slots,
+        holding,
+    } = introduced(hello, principal)?;
+    let (worker_id, build) = (profile.id.clone(), profile.build.clone());
+    // What it still runs counts before it is given more.
+    let slots = profile.slots;
+    if !holding.is_empty() {
+        profile.slots = 0;
+    }
+    let worker = hosting.open_worker(profile, Arc::new(outbox.clone()));
+    let worker = worker.ok_or_else(status::stopped)?;
+    let session_id = hosting.new_id().ok_or_else(status::stopped)?;
+    outbox
+        .send(Outgoing::Welcome(v1::Welcome {
+            session_id: session_id.to_string(),
+            lease_ms: millis(worker.lease()),
+            turn_timeout_ms: millis(TURN_TIMEOUT),
+        }))
+        .await;
+    info!(worker_id, %session_id, token = principal.name, "a worker has connected");
+    let turns = Turns::new(outbox.clone(), turn_slots);
+    let mut attachment = None;
+    if !hosted.is_empty() {
+        let host = Arc::clone(&turns);
+        attachment = hosting.attach_workflows(host, hosted, build);
+    }
+    if !holding.is_empty() {
+        let resumed = worker.resume(holding).await;
+        resumed.map_err(|error| status::store(&error))?;
+        worker.set_slots(slots);
+    }
+    let session = Session {
+        worker: Arc::new(worker),
+        turns,
+        outbox: outbox.clone(),
+        results: Arc::new(Semaphore::new(RESULTS_MAX)),
+        storing: TaskTracker::new(),
+    };
+    let ended = session
+        .listen(&mut incoming, &mut attachment, draining)
+        .await;
+    drop(attachment);
+    let left = session.end(&ended).await;
+    info!(worker_id, %session_id, ended = ended.as_str(), "a worker has gone");
+    left?;
+    match ended {
+        Ended::Said => Ok(()),
+        Ended::Broken(status) | Ended::Refused(status) => Err(status),
+    }
+}
+
+/// How a session ended.
+enum Ended {
+    /// By the worker's own word.
+    Said,
+    /// The connection is lost, or what it brought cannot be read.
+    Broken(Status),
+    /// It sent what the contract does not allow.
+    Refused(Status),
+}
+
+impl Ended {
+    const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Said => "said goodbye",
+            Self::Broken(_) => "connection lost",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+struct Session {
+    worker: Arc<RemoteWorker>,
+    turns: Arc<Turns>,
+    outbox: Outbox,
+    results: Arc<Semaphore>,
+    storing: TaskTracker,
+}
+
+impl Session {
+    /// Takes messages in until the stream ends.
+    async fn listen(
+        &self,
+        incoming: &mut Streaming<v1::WorkerMessage>,
+        attachment: &mut Option<Attachment>,
+        draining: &CancellationToken,
+    ) -> Ended {
+        let mut told = false;
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = draining.cancelled(), if !told => {
+                    told = true;
+                    self.go_elsewhere(attachment).await;
+                    continue;
+                }
+                // It reads no more: what is left to say would wait for ever.
+                () = self.outbox.closed() => {
+                    return Ended::Broken(Status::cancelled("the worker reads no more"));
+                }
+                message = incoming.message() => message,
+            };
+            let message = match message {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ended::Said,
+                Err(status) => return Ended::Broken(status),
+            };
+            if let Err(mistake) = self.take(message, attachment).await {
+                return Ended::Refused(status::malformed(&mistake));
+            }
+        }
+    }
+
+    async fn go_elsewhere(&self, attachment: &mut Option<Attachment>) {
+        self.worker.stop_accepting();
+        *attachment = None;
+        let reason = "the server is about to stop".to_owned();
+        let message = v1::GoElsewhere { reason };
+        self.outbox.send(Outgoing::GoElsewhere(message)).await;
+    }
+
+    async fn take(
+        &self,
+        message: v1::WorkerMessage,
+        attachment: &mut Option<Attachment>,
+    ) -> Result<(), Malformed> {
+        let message = durable_proto::convert::required("message", message.message)?;
+        match message {
+            Incoming::Hello(_) => {
+                return Err(Malformed::new(
+                    "hello",
+                    "it was said before; once is enough",
+                ));
+            }
+            Incoming::TaskDone(done) => self.done(done).await?,
+            Incoming::Heartbeat(beat) => {
+                let lease = lease(beat.lease).map_err(|mistake| mistake.within("heartbeat"))?;
+                if let Some(details) = beat.details {
+                    let details = durable_proto::convert::payload("heartbeat.details", details)?;
+                    self.worker.heartbeat(&lease, details);
+                }
+            }
+            Incoming::Slots(slots) => {
+                self.worker
+                    .set_slots(slots.task_slots.min(TASK_SLOTS_MAX) as usize);
+            }
+            Incoming::TurnAnswer(answer) => self.turns.answered(answer)?,
+            Incoming::Goodbye(_) => {
+                self.worker.stop_accepting();
+                *attachment = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores how a task ended, beside the stream: the worker is told when it is done.
+    async fn done(&self, done: v1::TaskDone) -> Result<(), Malformed> {
+        let within = |mistake: Malformed| mistake.within("task_done");
+        let lease = lease(done.lease).map_err(within)?;
+        let end = end(done.end).map_err(within)?;
+        let (worker, outbox) = (Arc::clone(&self.worker), self.outbox.clone());
+        let permit = Arc::clone(&self.results).acquire_owned().await;
+        self.storing.spawn(async move {
+            let settled = match end {
+                Some(end) => worker
+                    .finish(lease.clone(), end)
+                    .await
+                    .map(|stored| outcome(&lease, &stored)),
+                None => worker
+                    .release(lease.clone())
+                    .await
+                    .map(|released| release_outcome(&lease, released)),
+            };
+            drop(permit);
+            match settled {
+                Ok(settled) => {
+                    outbox.send(Outgoing::TaskSettled(settled)).await;
+                }
+                // Unsettled: the worker sends it again, or its lease runs out.
+                Err(error) => {
+                    warn!(task_id = %lease.task_id, %error, "a result could not be stored");
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Waits for what is being stored, and gives back what was not answered where the worker has left by its own word.
+    async fn end(self, ended: &Ended) -> Result<(), Status> {
+        self.turns.close();
+        self.storing.close();
+        self.storing.wait().await;
+        let Some(worker) = Arc::into_inner(self.worker) else {
+            return Ok(());
+        };
+        if matches!(ended, Ended::Said) {
+            let closed = worker.close().await;
+            closed.map_err(|error| status::store(&error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The introduction.
+async fn first(incoming: &mut Streaming<v1::WorkerMessage>) -> Result<v1::Hello, Status> {
+    let message = tokio::time::timeout(HELLO_TIMEOUT, incoming.message()).await;
+    let message = message.map_err(|_| {
+        Status::deadline_exceeded(format!("no hello within {HELLO_TIMEOUT:?}; say it first"))
+    })??;
+    match message.and_then(|message| message.message) {
+        Some(Incoming::Hello(hello)) => Ok(hello),
+        Some(_) => Err(Status::invalid_argument("the first message must be hello")),
+        None => Err(Status::invalid_argument(
+            "the session ended without a hello",
+        )),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
