@@ -129,6 +129,8 @@ fn of_engine(error: &everruns_durable::Error) -> Exit {
         Exit::NotFound
     } else if error.is_conflict() {
         Exit::Conflict
+    } else if error.is_denied() {
+        Exit::Auth
     } else if error.is_unreachable() {
         Exit::Unreachable
     } else if error.is_invalid() {

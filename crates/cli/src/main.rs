@@ -15,6 +15,7 @@ mod dlq;
 mod doctor;
 mod exit;
 mod health;
+mod host;
 mod input;
 mod logging;
 mod migrate;
@@ -76,9 +77,8 @@ enum Command {
     /// Runs that start by the clock.
     #[command(subcommand)]
     Schedule(schedule::Action),
-    /// Who runs turns and activities.
-    #[command(subcommand)]
-    Worker(worker::Action),
+    /// Host `durable.program` and the built-in activities for a server, or look after those who host something.
+    Worker(Box<worker::Options>),
     /// Circuit breakers.
     #[command(subcommand)]
     Breaker(breaker::Action),
@@ -135,7 +135,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Task(action) => task::run(&action, &session()?).await,
         Command::Dlq(action) => dlq::run(&action, &session()?).await,
         Command::Schedule(action) => schedule::run(&action, &session()?).await,
-        Command::Worker(action) => worker::run(&action, &session()?).await,
+        Command::Worker(options) => worker::run(*options, session).await,
         Command::Breaker(action) => breaker::run(&action, &session()?).await,
         Command::Health => health::run(&session()?).await,
         Command::Doctor(options) => doctor::run(&options, Api::new(&cli.server), &output).await,

@@ -4,8 +4,19 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::exit::Result;
+use crate::host::{self, Hosting};
 use crate::output::{Cell, Table, ago, plain};
 use crate::session::Session;
+
+/// Host, or look after those who do.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    hosting: Hosting,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -28,7 +39,14 @@ pub(crate) struct List {
 }
 
 /// Carries it out.
-pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
+pub(crate) async fn run(options: Options, session: impl FnOnce() -> Result<Session>) -> Result<()> {
+    match options.action {
+        Some(action) => look_after(&action, &session()?).await,
+        None => host::run(options.hosting).await,
+    }
+}
+
+async fn look_after(action: &Action, session: &Session) -> Result<()> {
     match action {
         Action::List(options) => list(options, session).await,
         Action::Drain { id } => {

@@ -216,7 +216,7 @@ impl fmt::Debug for Payload {
 ///
 /// For records that carry payloads inside JSON of their own: `#[serde(with = "payload::text")]`.
 pub mod text {
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
 
     use super::{BASE64, Payload};
     use base64::Engine as _;
@@ -226,6 +226,9 @@ pub mod text {
     /// # Errors
     /// The serializer's.
     pub fn serialize<S: Serializer>(payload: &Payload, serializer: S) -> Result<S::Ok, S::Error> {
+        if !serializer.is_human_readable() {
+            return payload.serialize(serializer);
+        }
         match std::str::from_utf8(&payload.0) {
             Ok("") => serializer.serialize_str(""),
             Ok(text) if !payload.is_encoded() => serializer.collect_str(&format_args!("j{text}")),
@@ -239,6 +242,9 @@ pub mod text {
     /// The deserializer's, and what is not a payload.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Error> {
         use serde::de::Error as _;
+        if !deserializer.is_human_readable() {
+            return Payload::deserialize(deserializer);
+        }
         let whole = String::deserialize(deserializer)?;
         if let Some(json) = whole.strip_prefix('j') {
             Payload::from_json_text(json.to_owned()).map_err(D::Error::custom)
@@ -274,10 +280,13 @@ impl Marked {
 }
 
 /// As JSON the payload is embedded as it is; a codec's output, which is no JSON, as `{"$bytes": base64}`. The few texts
-/// that would be read as that are written as `{"$json": text}`, so that nothing is lost either way.
+/// that would be read as that are written as `{"$json": text}`, so that nothing is lost either way. A binary format gets the bytes.
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap as _;
+        if !serializer.is_human_readable() {
+            return serializer.serialize_bytes(&self.0);
+        }
         if self.is_absent() {
             return serializer.serialize_unit();
         }
@@ -296,12 +305,39 @@ impl Serialize for Payload {
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return deserializer.deserialize_byte_buf(BinaryForm);
+        }
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         if let Some(marked) = Marked::read(raw.get()) {
             return Ok(marked);
         }
         let text: Box<str> = raw.into();
         Self::from_json_text(text.into_string()).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A payload in a binary format: its bytes, which are checked, since they may come from anyone.
+struct BinaryForm;
+
+impl serde::de::Visitor<'_> for BinaryForm {
+    type Value = Payload;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bytes of a payload")
+    }
+
+    fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Payload, E> {
+        self.visit_byte_buf(bytes.to_vec())
+    }
+
+    fn visit_byte_buf<E: serde::de::Error>(self, bytes: Vec<u8>) -> Result<Payload, E> {
+        let payload = match bytes.first() {
+            None => Ok(Payload::ABSENT),
+            Some(&CODEC_MARK) => Payload::from_codec(bytes),
+            Some(_) => Payload::from_json_text(bytes),
+        };
+        payload.map_err(E::custom)
     }
 }
 

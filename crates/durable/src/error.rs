@@ -306,6 +306,12 @@ impl Error {
         matches!(&*self.0, Kind::Store(error) if error.is_unreachable())
     }
 
+    /// The server does not permit it: the token is missing, unknown, or was made for something else.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(*self.0, Kind::Store(StoreError::Denied(_)))
+    }
+
     /// What was asked for is not allowed or does not fit; asking again will not help.
     #[must_use]
     pub fn is_invalid(&self) -> bool {

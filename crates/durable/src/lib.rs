@@ -44,6 +44,8 @@ pub mod persistence;
 pub mod postgres;
 pub mod prelude;
 pub mod reliability;
+#[cfg(feature = "grpc")]
+pub mod remote;
 pub mod runtime;
 mod schedule;
 #[cfg(feature = "testing")]
@@ -53,7 +55,7 @@ pub mod workflow;
 
 pub use client::Client;
 pub use durable_core as core;
-pub use engine::Engine;
+pub use engine::{Engine, Worker};
 pub use error::{Error, Result};
 
 /// The guide's programs, compiled with the documentation tests.
@@ -90,6 +92,8 @@ mod guide {
     struct QueriesAndUpdates;
     #[doc = include_str!("../../../docs/guide/recovering-runs.md")]
     struct RecoveringRuns;
+    #[doc = include_str!("../../../docs/guide/remote-workers.md")]
+    struct RemoteWorkers;
     #[doc = include_str!("../../../docs/guide/sagas.md")]
     struct Sagas;
     #[doc = include_str!("../../../docs/guide/schedules.md")]

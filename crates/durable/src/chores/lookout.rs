@@ -56,6 +56,9 @@ impl Chore for Lookout {
         if glance.turns && !planted(Bug::LostRingNotNoticed) {
             node.hub.turns.notify_one();
         }
+        if !node.hub.does_housekeeping() {
+            return Ok(self.pause());
+        }
         if glance.messages {
             node.hub.messages.notify_one();
         }

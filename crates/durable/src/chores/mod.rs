@@ -7,6 +7,7 @@ mod due;
 mod listener;
 mod lookout;
 mod ownership;
+mod pass_on;
 mod reaper;
 mod registry;
 mod relay;
@@ -32,6 +33,7 @@ pub(crate) use due::Due;
 pub(crate) use listener::listen;
 pub(crate) use lookout::Lookout;
 pub(crate) use ownership::Ownership;
+pub(crate) use pass_on::PassOn;
 pub(crate) use reaper::Reaper;
 pub(crate) use registry::Registry;
 pub(crate) use relay::Relay;
@@ -120,6 +122,10 @@ pub(crate) fn start_all(
     start(node, all, Registry::new(Arc::clone(node)));
     start(node, claims, Lookout::new(Arc::clone(node)));
     start(node, claims, Ownership::new(Arc::clone(turner)));
+    if !node.hub.does_housekeeping() {
+        start(node, all, PassOn::new(Arc::clone(node)));
+        return;
+    }
     start(node, all, Due::new(Arc::clone(node)));
     start(node, all, Reaper::new(Arc::clone(node)));
     start(node, all, Relay::new(Arc::clone(node)));

@@ -141,6 +141,9 @@ impl Registry {
             .saturating_mul(INTERVALS_FRESH);
         node.pool
             .others_are(others(&workers, &node.worker_id, fresh));
+        if !node.hub.does_housekeeping() {
+            return Ok(());
+        }
         match silent_since(&workers, &node.worker_id, node.settings.worker.stale_after) {
             Some(silent_since) => self.stop_silent(silent_since).await,
             None => Ok(()),

@@ -40,7 +40,7 @@ pub use update::{Update, UpdateHandle, UpdateWithStart};
 use gather::Gather;
 use sets::{Signals, Starts, Updates};
 
-use crate::engine::{Desk, Hub, Node, Turner};
+use crate::engine::{Hub, Node, Turner};
 use crate::error::Kind;
 use crate::hosting::Hosting;
 use crate::observability::Listeners;
@@ -99,6 +99,17 @@ impl Client {
         Ok(Self::on(open(url, options).await?))
     }
 
+    /// A client of a server, by its gRPC URL, such as `http://127.0.0.1:7401`, or a [`Connect`](crate::remote::Connect) with a token and
+    /// certificates.
+    ///
+    /// # Errors
+    /// Those of [`RemoteStore::connect`](crate::remote::RemoteStore::connect).
+    #[cfg(feature = "grpc")]
+    pub async fn connect(server: impl Into<crate::remote::Connect>) -> Result<Self> {
+        let store = crate::remote::RemoteStore::connect(server).await?;
+        Ok(Self::on(Arc::new(store)))
+    }
+
     /// A client on a store that is open already. To be called within a tokio runtime, in which it listens for what others ring.
     #[must_use]
     pub fn on(store: Arc<dyn WorkflowEventStore>) -> Self {
@@ -117,7 +128,7 @@ impl Client {
         runtime: &Runtime,
         workflows: WorkflowRegistry,
     ) -> Self {
-        let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
+        let hub = Arc::new(Hub::new(Arc::default(), store.bell(), false));
         let client = Self {
             shared: Arc::new(Shared {
                 starts: Gather::new(Starts(Arc::clone(&store)), runtime.clone()),
@@ -360,9 +371,9 @@ impl Client {
         }
     }
 
-    /// The engine beside does its chores; without one, the others do.
+    /// The engine beside does the chores; without one, or where it does none, the others do.
     fn leave_to_chores(&self, ring: Ring) {
-        if self.shared.beside.is_some() {
+        if self.shared.hub.does_housekeeping() {
             self.shared.hub.heard(ring);
         } else {
             self.shared.hub.tell_others(ring);

@@ -351,7 +351,7 @@ impl Client {
         };
         let schedule = self.retried(attempt).await?;
         let hub = &self.shared.hub;
-        if self.shared.beside.is_some() {
+        if hub.does_housekeeping() {
             hub.schedules.ring();
         } else {
             hub.pass_on_schedules();

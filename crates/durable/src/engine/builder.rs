@@ -41,6 +41,8 @@ pub struct EngineBuilder {
 enum Source {
     Url(String),
     Store(Arc<dyn WorkflowEventStore>),
+    #[cfg(feature = "grpc")]
+    Server(crate::remote::Connect),
 }
 
 impl EngineBuilder {
@@ -50,6 +52,11 @@ impl EngineBuilder {
 
     pub(super) fn on(store: Arc<dyn WorkflowEventStore>) -> Self {
         Self::from_source(Source::Store(store))
+    }
+
+    #[cfg(feature = "grpc")]
+    pub(super) fn connect(server: crate::remote::Connect) -> Self {
+        Self::from_source(Source::Server(server))
     }
 
     fn from_source(source: Source) -> Self {
@@ -213,15 +220,25 @@ impl EngineBuilder {
         if let Some(codec) = &codec {
             settings.build = with_codec(&settings.build, &**codec);
         }
-        let store = match (self.source, codec) {
-            (Source::Url(url), _) => open(&url, self.open_options).await?,
-            (Source::Store(store), Some(codec)) => Arc::new(CodecStore::new(store, codec)),
-            (Source::Store(store), None) => store,
+        let housekeeping = settings.chores.housekeeping;
+        let housekeeping = housekeeping.unwrap_or(self.source.needs_housekeeping());
+        let store: Arc<dyn WorkflowEventStore> = match self.source {
+            Source::Url(url) => open(&url, self.open_options).await?,
+            Source::Store(store) => coded(store, codec),
+            #[cfg(feature = "grpc")]
+            Source::Server(server) => {
+                let store = crate::remote::RemoteStore::connect(server).await?;
+                coded(Arc::new(store), codec)
+            }
         };
         let runtime = self.runtime.unwrap_or_else(Runtime::real);
         let worker_id = self.worker_id.unwrap_or_else(|| worker_name(&runtime));
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
-        let hub = Arc::new(Hub::new(Arc::new(Desk::default()), store.bell()));
+        let hub = Arc::new(Hub::new(
+            Arc::new(Desk::default()),
+            store.bell(),
+            housekeeping,
+        ));
         let worker = &settings.worker;
         let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),
@@ -258,6 +275,28 @@ impl EngineBuilder {
             metrics: DurableMetrics::default(),
         };
         Ok(Engine::launch(Arc::new(node)))
+    }
+}
+
+impl Source {
+    /// Whether somebody has to do the store's chores: a server does them itself.
+    const fn needs_housekeeping(&self) -> bool {
+        match self {
+            Self::Url(_) | Self::Store(_) => true,
+            #[cfg(feature = "grpc")]
+            Self::Server(_) => false,
+        }
+    }
+}
+
+/// The store behind the codec, if there is one.
+fn coded(
+    store: Arc<dyn WorkflowEventStore>,
+    codec: Option<Arc<dyn PayloadCodec>>,
+) -> Arc<dyn WorkflowEventStore> {
+    match codec {
+        Some(codec) => Arc::new(CodecStore::new(store, codec)),
+        None => store,
     }
 }
 

@@ -226,6 +226,7 @@ mod tests {
                 history_start,
                 consumed: 0,
                 trace: None,
+                seat: None,
             },
         }
     }

@@ -39,10 +39,12 @@ pub(crate) struct Hub {
     pub(crate) ownership: OwnershipBell,
     finished: Mutex<BTreeMap<Uuid, Waiters>>,
     bell: Option<Arc<dyn Bell>>,
+    /// Whether this process does the store's chores; where it does not, it passes on what it has for them and hears nothing of them.
+    housekeeping: bool,
 }
 
 impl Hub {
-    pub(crate) fn new(desk: Arc<Desk>, bell: Option<Arc<dyn Bell>>) -> Self {
+    pub(crate) fn new(desk: Arc<Desk>, bell: Option<Arc<dyn Bell>>, housekeeping: bool) -> Self {
         Self {
             desk,
             tasks: Notify::new(),
@@ -56,7 +58,13 @@ impl Hub {
             ownership: OwnershipBell::default(),
             finished: Mutex::default(),
             bell,
+            housekeeping,
         }
+    }
+
+    /// Whether this process does the store's chores.
+    pub(crate) const fn does_housekeeping(&self) -> bool {
+        self.housekeeping
     }
 
     /// Whether other processes can share the store and ring here.
@@ -134,15 +142,11 @@ impl Hub {
             self.elsewhere
                 .ring(ring.task_types.iter().map(String::as_str));
         }
-        if ring.everything || ring.messages {
-            self.messages.notify_one();
-        }
-        if ring.everything || ring.clocks {
-            self.due.ring();
+        if self.housekeeping {
+            self.heard_of_chores(&ring);
         }
         if ring.everything {
             self.turns.notify_one();
-            self.schedules.ring();
             for waiter in self.finished.lock().values() {
                 waiter.bell.notify_waiters();
             }
@@ -150,6 +154,18 @@ impl Hub {
         self.wake_waiters(&ring.finished_runs.into_iter().collect::<Vec<_>>());
         if self.desk.overheard(ring.ready_runs) == Overheard::SomeStrange {
             self.turns.notify_one();
+        }
+    }
+
+    fn heard_of_chores(&self, ring: &Ring) {
+        if ring.everything || ring.messages {
+            self.messages.notify_one();
+        }
+        if ring.everything || ring.clocks {
+            self.due.ring();
+        }
+        if ring.everything {
+            self.schedules.ring();
         }
     }
 
@@ -237,6 +253,11 @@ impl DueBell {
     pub(crate) fn ring(&self) {
         *self.planned.lock() = None;
         self.bell.notify_one();
+    }
+
+    /// Others were told to look: whatever is due next is news to them again.
+    pub(crate) fn passed_on(&self) {
+        *self.planned.lock() = None;
     }
 
     /// The chore has looked; unless somebody asks for earlier, it looks again then.
@@ -337,7 +358,7 @@ mod tests {
 
     #[test]
     fn the_last_who_waits_for_a_run_leaves_nothing_behind() {
-        let hub = Arc::new(Hub::new(Arc::default(), None));
+        let hub = Arc::new(Hub::new(Arc::default(), None, true));
         let run_id = Uuid::from_u128(1);
         let (one, other) = (hub.watch(run_id), hub.watch(run_id));
         // As another thread that drops its watch at this moment would.

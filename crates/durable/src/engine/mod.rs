@@ -75,6 +75,9 @@ struct Stops {
     all: CancellationToken,
 }
 
+/// An engine, in a process that is there to host code: `Worker::connect(url)`.
+pub type Worker = Engine;
+
 impl Engine {
     /// An engine whose store lives in this process and dies with it.
     pub fn in_memory() -> EngineBuilder {
@@ -94,6 +97,13 @@ impl Engine {
     /// An engine on whatever store a URL names: `memory:`, `sqlite:PATH`, `postgres://…`.
     pub fn open(url: impl Into<String>) -> EngineBuilder {
         EngineBuilder::new(url)
+    }
+
+    /// An engine that works for a server, which has the database: it takes turns and runs activities, and the server does the chores. Takes a
+    /// URL, such as `http://127.0.0.1:7401`, or a [`Connect`](crate::remote::Connect) with a token and certificates.
+    #[cfg(feature = "grpc")]
+    pub fn connect(server: impl Into<crate::remote::Connect>) -> EngineBuilder {
+        EngineBuilder::connect(server.into())
     }
 
     /// An engine on a store that is open already.

@@ -71,6 +71,9 @@ impl Default for TurnSettings {
 /// What is done in the background.
 #[derive(Debug, Clone)]
 pub struct ChoreSettings {
+    /// Whether this process does the store's chores: fires timers and schedules, takes back leases, relays messages, deletes old runs. None: yes,
+    /// unless it is connected to a server, which does them. Where nobody does, nothing that waits for a clock goes on.
+    pub housekeeping: Option<bool>,
     /// How often is looked for work that nobody rang for.
     pub fallback_poll: Duration,
     /// How often leases that ran out are looked for.
@@ -88,6 +91,7 @@ pub struct ChoreSettings {
 impl Default for ChoreSettings {
     fn default() -> Self {
         Self {
+            housekeeping: None,
             fallback_poll: Duration::from_secs(10),
             reap_interval: Duration::from_secs(5),
             batch: 500,

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// What other processes may want to look at. A hint: it may be lost, doubled or late; nothing depends on it but speed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ring {
     /// Activity types with tasks that may be claimed.
     pub task_types: BTreeSet<String>,

@@ -80,6 +80,9 @@ pub enum StoreError {
     /// The schema is not the one this build works with.
     #[error("schema: {0}")]
     Schema(String),
+    /// Whoever asks may not.
+    #[error("not permitted: {0}")]
+    Denied(String),
     /// The store cannot be opened as asked: bad URL, read-only file, second process.
     #[error("cannot open the store: {message}")]
     Open {

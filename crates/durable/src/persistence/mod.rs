@@ -1,7 +1,7 @@
 //! Where progress is kept: the store contract and the stores.
 //!
 //! Few, coarse, set-based intents. [`WorkerPort`] is what a worker process needs (claims, turns,
-//! results, leases) and later also runs over gRPC; [`WorkflowEventStore`] is the rest. The stores
+//! results, leases); [`WorkflowEventStore`] is the rest. The stores
 //! are equal: one conformance suite and one differential test run on all of them.
 //!
 //! Architecture invariant: the engine knows a store only through these two traits. SQL lives in
@@ -10,6 +10,8 @@
 //! Time: every predicate over time takes an optional instant. Absent, the database's clock
 //! decides; the suites bring their own. Instants are kept in microseconds.
 
+#[cfg(any(feature = "postgres", feature = "grpc"))]
+pub(crate) mod backoff;
 mod bell;
 pub mod check;
 pub mod checkup;
@@ -32,7 +34,7 @@ pub mod sql;
 pub mod sqlite;
 mod store;
 mod transactions;
-mod trays;
+pub(crate) mod trays;
 
 pub use bell::{Bell, Ring};
 pub use error::{Source, StoreError};

@@ -54,7 +54,7 @@ impl Trays {
     }
 
     /// Puts a ring into every tray: it came from outside.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "grpc"))]
     pub(crate) fn put(&self, ring: &Ring) {
         self.each(|tray| tray.put(ring.clone()));
     }

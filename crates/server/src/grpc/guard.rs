@@ -59,6 +59,25 @@ pub const METHODS: &[(&str, Admission)] = &[
         "/durable.v1.Worker/GetDurableWorkflowStatus",
         Admission::Needs(Permission::Read),
     ),
+    ("/durable.v1.Store/Connect", Admission::Known),
+    (
+        "/durable.v1.Store/Work",
+        Admission::Needs(Permission::RunTasks),
+    ),
+    ("/durable.v1.Store/Read", Admission::Needs(Permission::Read)),
+    (
+        "/durable.v1.Store/Start",
+        Admission::Needs(Permission::Start),
+    ),
+    (
+        "/durable.v1.Store/Signal",
+        Admission::Needs(Permission::Signal),
+    ),
+    (
+        "/durable.v1.Store/Operate",
+        Admission::Needs(Permission::Operate),
+    ),
+    ("/durable.v1.Store/Ring", Admission::Known),
     ("/grpc.health.v1.Health/Check", Admission::Public),
     ("/grpc.health.v1.Health/List", Admission::Public),
     ("/grpc.health.v1.Health/Watch", Admission::Public),

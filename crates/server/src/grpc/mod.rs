@@ -8,9 +8,11 @@
 
 mod guard;
 mod status;
+mod store;
 mod worker;
 
 use axum::Router;
+use durable_proto::v1::store_server::StoreServer;
 use durable_proto::v1::worker_server::WorkerServer;
 use futures_util::FutureExt as _;
 use tonic::codec::CompressionEncoding;
@@ -34,9 +36,16 @@ pub fn routes(app: App) -> Router {
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(RESPONSE_BYTES_MAX);
+    let store = StoreServer::new(store::Service::new(app.clone()))
+        .max_decoding_message_size(store::PART_BYTES_MAX);
     let mut router = Router::new();
     router = serve::<WorkerServer<worker::Service>, _>(router, worker);
-    router = with_health(router, &app, &[WorkerServer::<worker::Service>::NAME]);
+    router = serve::<StoreServer<store::Service>, _>(router, store);
+    let services = &[
+        WorkerServer::<worker::Service>::NAME,
+        StoreServer::<store::Service>::NAME,
+    ];
+    router = with_health(router, &app, services);
     router = with_reflection(router);
     router.layer(axum::middleware::from_fn_with_state(app, guard::admit))
 }

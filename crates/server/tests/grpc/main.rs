@@ -1,7 +1,9 @@
 //! The gRPC door, by a real client over a real socket.
 
 mod activities;
+mod cut;
 mod guarding;
 mod place;
+mod remote;
 mod workflows;
 mod workman;

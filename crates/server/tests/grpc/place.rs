@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable_proto::v1::StorePart;
+use durable_proto::v1::store_client::StoreClient;
 use durable_proto::v1::worker_client::WorkerClient;
 use durable_server::auth::{Access, Role, TokenRecord};
 use durable_server::{App, AppSettings, grpc};
 use everruns_durable::engine::Settings;
 use everruns_durable::persistence::{MemoryStore, WorkflowEventStore};
+use everruns_durable::remote::{Door, WIRE_VERSION};
 use everruns_durable::{Client, Engine};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
@@ -59,6 +62,10 @@ impl Place {
     }
 
     pub(crate) async fn with(access: Access) -> Self {
+        Self::at(access, "127.0.0.1:0").await
+    }
+
+    pub(crate) async fn at(access: Access, address: &str) -> Self {
         let store: Arc<dyn WorkflowEventStore> = Arc::new(MemoryStore::new());
         let mut settings = Settings::default();
         settings.worker.lease = Duration::from_secs(1);
@@ -68,7 +75,7 @@ impl Place {
         let engine = Engine::on(Arc::clone(&store)).settings(settings);
         let engine = engine.start().await.expect("starts");
         let app = App::new(engine.client(), access, AppSettings::default());
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = TcpListener::bind(address).await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         tokio::spawn(serve(listener, grpc::routes(app.clone())));
         Self {
@@ -81,6 +88,33 @@ impl Place {
 
     pub(crate) fn client(&self) -> Client {
         self.engine.client()
+    }
+
+    /// Sends one part through a door of the store's service.
+    pub(crate) async fn knock(
+        &self,
+        role: Role,
+        door: Door,
+        method: &str,
+        body: &'static [u8],
+    ) -> Result<(), Status> {
+        let endpoint = Endpoint::from_shared(self.url.clone()).expect("a URL");
+        let bearer = Bearer(Some(token_of(role)));
+        let mut caller = StoreClient::with_interceptor(endpoint.connect_lazy(), bearer);
+        let part = StorePart {
+            version: WIRE_VERSION,
+            method: method.to_owned(),
+            body: body.into(),
+        };
+        let parts = tokio_stream::once(part);
+        let answer = match door {
+            Door::Work => caller.work(parts).await,
+            Door::Read => caller.read(parts).await,
+            Door::Start => caller.start(parts).await,
+            Door::Signal => caller.signal(parts).await,
+            Door::Operate => caller.operate(parts).await,
+        };
+        answer?.into_inner().message().await.map(drop)
     }
 
     pub(crate) async fn caller(&self, token: Option<String>) -> Caller {

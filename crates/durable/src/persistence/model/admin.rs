@@ -12,7 +12,7 @@ use super::turn::LogLevel;
 use crate::persistence::limits::PAGE_ROWS_MAX;
 
 /// Which page of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// Rows wanted; clamped to 1..=[`PAGE_ROWS_MAX`].
     pub limit: usize,
@@ -38,7 +38,7 @@ impl Page {
 }
 
 /// Which runs; all conditions must hold. Newest first, which is by id from the largest (ids are UUIDv7).
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunFilter {
     /// Any of these; empty: all.
     pub statuses: Vec<WorkflowStatus>,
@@ -112,7 +112,7 @@ impl RunFilter {
 }
 
 /// Which tasks; by queue order: priority from the largest, visible_at, id.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskFilter {
     /// Only this run's.
     pub run_id: Option<Uuid>,
@@ -142,7 +142,7 @@ pub struct StoreCounts {
 }
 
 /// What waits, at a glance: whether there is something to do that nobody may have rung for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Glance {
     /// Tasks may be claimed.
     pub tasks: bool,
@@ -188,7 +188,7 @@ impl Glance {
 }
 
 /// A log line as stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLogRecord {
     /// Its id.
     pub id: Uuid,
@@ -211,7 +211,7 @@ pub struct StepLogRecord {
 /// Totals of one hour: how many activities (or runs) of a type ended how, and how long they took.
 ///
 /// Durations are counted by powers of two, so that percentiles can be read from the totals.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RollupRecord {
     /// Start of the hour.
     pub hour: Timestamp,
@@ -291,7 +291,7 @@ impl RollupOutcome {
 }
 
 /// Which finished runs to delete.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PurgeRuns {
     /// Only those that ended before.
     pub finished_before: Timestamp,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// A dead letter as stored. Its id is its task's, so that a dead task has exactly one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The task's id; also the letter's.
     pub id: Uuid,
@@ -76,7 +76,7 @@ impl DeadLetterState {
 }
 
 /// Which dead letters to list or purge; newest death first, then by id.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DlqFilter {
     /// Only this run's.
     pub run_id: Option<Uuid>,
@@ -89,7 +89,7 @@ pub struct DlqFilter {
 }
 
 /// What an operator decides about a dead letter.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum DeadLetterDecision {
     /// Try again: attempts and deliveries begin anew.
     Requeue,
@@ -115,7 +115,7 @@ impl DeadLetterDecision {
 }
 
 /// What became of a decision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum DecisionOutcome {
     /// Done. For a run that waits, the task is back in the queue or the fact is in the inbox.
     Done,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::run::{ClosePolicy, NewSignal, WorkflowStatus};
 
 /// A timer as stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimerRecord {
     /// The run.
     pub run_id: Uuid,
@@ -22,7 +22,7 @@ pub struct TimerRecord {
 }
 
 /// How much of what is due to handle.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FireDue {
     /// Most items of each kind (timers, tasks, runs) and shard.
     pub max: usize,
@@ -35,7 +35,7 @@ pub struct FireDue {
 }
 
 /// What was due.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fired {
     /// Timers that fired; their facts wait in the inboxes.
     pub timers: usize,
@@ -55,7 +55,7 @@ pub struct Fired {
 }
 
 /// How many messages to deliver.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RelayMessages {
     /// Most messages per shard.
     pub max: usize,
@@ -66,7 +66,7 @@ pub struct RelayMessages {
 }
 
 /// What was delivered.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Relayed {
     /// Messages that reached a run (or started one).
     pub delivered: usize,
@@ -77,7 +77,7 @@ pub struct Relayed {
 }
 
 /// A message between runs, as stored in the sender's shard.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageRecord {
     /// The sender.
     pub sender: Uuid,
@@ -170,7 +170,7 @@ pub struct StoredStart {
 }
 
 /// A run to terminate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminateRun {
     /// The run.
     pub run_id: Uuid,
@@ -179,7 +179,7 @@ pub struct TerminateRun {
 }
 
 /// What became of a termination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TerminateOutcome {
     /// The run is failed with `WorkflowTerminated`; its tasks, timers and waiting facts are gone.
     Terminated,

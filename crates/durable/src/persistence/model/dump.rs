@@ -1,6 +1,7 @@
 //! A store's whole content in one canonical form, for the differential test and the audit.
 
 use durable_core::Timestamp;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::admin::{RollupRecord, StepLogRecord};
@@ -15,7 +16,7 @@ use super::turn::HistoryEvent;
 use super::worker::WorkerInfo;
 
 /// Everything a store holds. Two stores that were told the same hold the same.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dump {
     /// Runs with all that belongs to them, by id.
     pub runs: Vec<RunDump>,
@@ -36,7 +37,7 @@ pub struct Dump {
 }
 
 /// A run with all that belongs to it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunDump {
     /// The run.
     pub run: RunRecord,
@@ -63,7 +64,7 @@ pub struct RunDump {
 }
 
 /// A key that belongs to one run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KeyRecord {
     /// What kind of key.
     pub kind: KeyKind,
@@ -76,7 +77,7 @@ pub struct KeyRecord {
 }
 
 /// What kind of key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum KeyKind {
     /// A caller's idempotency key: one start.
     Idempotency,

@@ -1,12 +1,13 @@
 //! Facts that wait in a run's inbox, and what is sent to a run.
 
 use durable_core::{AttemptRecord, Failure, Payload, Timestamp, WorkflowEvent};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::run::{NewSignal, NewUpdate, WorkflowStatus};
 
 /// A fact that arrived without its turn and waits in the run's inbox.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
     /// Number of its arrival, from 1, without gaps.
     pub arrival: i64,
@@ -33,7 +34,7 @@ pub struct LastAttempt {
 }
 
 /// A signal to send.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendSignal {
     /// To which run.
     pub run_id: Uuid,
@@ -42,7 +43,7 @@ pub struct SendSignal {
 }
 
 /// An update to send.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendUpdate {
     /// To which run.
     pub run_id: Uuid,
@@ -51,7 +52,7 @@ pub struct SendUpdate {
 }
 
 /// What became of something sent to a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SendOutcome {
     /// It waits in the inbox, or has been taken by a turn since.
     Accepted {
@@ -68,7 +69,7 @@ pub enum SendOutcome {
 }
 
 /// Why a run takes nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SendRejection {
     /// No such run.
     #[error("no such run")]
@@ -88,7 +89,7 @@ pub enum SendRejection {
 }
 
 /// An update as stored.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateRecord {
     /// The run.
     pub run_id: Uuid,
@@ -109,7 +110,7 @@ pub struct UpdateRecord {
 }
 
 /// How far an update is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum UpdateState {
     /// Not answered yet.
     Pending,
@@ -120,7 +121,7 @@ pub enum UpdateState {
 }
 
 /// A signal as stored: the ledger that makes sending it twice one signal.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SignalRecord {
     /// The run.
     pub run_id: Uuid,

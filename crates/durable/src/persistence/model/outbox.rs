@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// An outbox event as stored.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutboxRecord {
     /// Its id; receivers use it to drop repeats.
     pub id: Uuid,
@@ -73,7 +73,7 @@ impl OutboxState {
 
 /// Which outbox events to claim: pending ones that are due, and those in flight whose publisher's time is up;
 /// within a shard by `available_at`, then id.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimOutbox {
     /// Most events.
     pub max: usize,
@@ -88,7 +88,7 @@ pub struct ClaimOutbox {
 }
 
 /// A publisher's report.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutboxReport {
     /// The run that produced the event.
     pub run_id: Uuid,
@@ -101,7 +101,7 @@ pub struct OutboxReport {
 }
 
 /// How publishing went.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum OutboxResult {
     /// Published.
     Published,
@@ -120,7 +120,7 @@ pub enum OutboxResult {
 }
 
 /// A circuit breaker as stored. `data` is the pure state machine's own form.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BreakerRecord {
     /// Such as `activity:TYPE` or `external:openai`.
     pub key: String,
@@ -141,7 +141,7 @@ pub struct BreakerRecord {
 }
 
 /// A result recorded once per key (`run_once`).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DedupRecord {
     /// The key.
     pub key: String,

@@ -71,7 +71,7 @@ impl fmt::Display for WorkflowStatus {
 }
 
 /// A run as stored.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// The run's id.
     pub id: Uuid,
@@ -164,7 +164,7 @@ pub struct ParentLink {
 }
 
 /// Who takes a run's turns: a hint for speed, never for safety.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// The worker process.
     pub worker_id: String,
@@ -197,7 +197,7 @@ pub enum ReusePolicy {
 }
 
 /// A run to start.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StartRun {
     /// Made by the caller; starting it twice is one start.
     pub run_id: Uuid,
@@ -283,7 +283,7 @@ impl StartRun {
 }
 
 /// Who wants to own a run, and for how long.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerRequest {
     /// The worker process.
     pub worker_id: String,
@@ -316,7 +316,7 @@ pub struct NewUpdate {
 }
 
 /// What became of a start.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum StartOutcome {
     /// The run was created by this call.
     Started {
@@ -333,7 +333,7 @@ pub enum StartOutcome {
 }
 
 /// Why a run was not started.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum StartRejection {
     /// The idempotency key (or run id) belongs to a start with another type or input.
     #[error("run {run_id} was started under this key with another workflow type or input")]

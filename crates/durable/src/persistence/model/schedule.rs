@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::run::StartRun;
 
 /// A schedule as stored. When it fires next is computed by the engine; the store only makes sure that it fires once.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleRecord {
     /// The user's id for it.
     pub id: String,
@@ -86,7 +86,7 @@ impl OverlapPolicy {
 }
 
 /// A schedule's tick, to be taken by whoever is first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleFire {
     /// The schedule.
     pub schedule_id: String,
@@ -99,7 +99,7 @@ pub struct ScheduleFire {
 }
 
 /// What became of a tick.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ScheduleOutcome {
     /// The tick is this caller's; the run was started (None: it was skipped).
     Fired {

@@ -72,7 +72,7 @@ impl TaskStatus {
 }
 
 /// A queued task as stored.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
     /// The task.
     pub id: Uuid,
@@ -171,7 +171,7 @@ impl TaskRecord {
 }
 
 /// A task to queue.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewTask {
     /// Made by the caller.
     pub task_id: Uuid,
@@ -192,7 +192,7 @@ pub struct NewTask {
 }
 
 /// What to claim.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimTasks {
     /// Who claims.
     pub worker_id: String,
@@ -211,7 +211,7 @@ pub struct ClaimTasks {
 }
 
 /// A task handed to a worker.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimedTask {
     /// The right to it.
     pub lease: TaskLease,
@@ -240,7 +240,7 @@ pub struct ClaimedTask {
 }
 
 /// A result from a worker that does not hold the run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
     /// The right to report it.
     pub lease: TaskLease,
@@ -253,7 +253,7 @@ pub struct TaskResult {
 }
 
 /// How an attempt ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TaskOutcome {
     /// With a result.
     Completed {
@@ -273,7 +273,7 @@ pub enum TaskOutcome {
 }
 
 /// What became of a result.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FinishOutcome {
     /// The activity is over; the fact waits in the run's inbox.
     Recorded {
@@ -295,7 +295,7 @@ pub enum FinishOutcome {
 }
 
 /// A lease to extend.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeaseExtension {
     /// Which lease.
     pub lease: TaskLease,
@@ -306,7 +306,7 @@ pub struct LeaseExtension {
 }
 
 /// What became of a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeaseState {
     /// It holds.
     Extended {
@@ -318,7 +318,7 @@ pub enum LeaseState {
 }
 
 /// A task to give back unrun: neither attempt nor delivery counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRelease {
     /// The right to give it back.
     pub lease: TaskLease,
@@ -344,7 +344,7 @@ impl TaskRelease {
 }
 
 /// Which expired leases to take back.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReapLeases {
     /// Most tasks.
     pub max: usize,
@@ -355,7 +355,7 @@ pub struct ReapLeases {
 }
 
 /// A task whose lease was taken back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReapedTask {
     /// The run.
     pub run_id: Uuid,

@@ -18,7 +18,7 @@ use super::task::{NewTask, TaskLease};
 /// `facts_through` is a number of facts that have arrived, every lease of `finished_tasks` is the
 /// one that counts, every timer of `fired_timers` exists and is due, and, where the turn ends the
 /// run or continues it as new, no fact has arrived that it has not taken. Otherwise nothing of it is written.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnCommit {
     /// The run.
     pub run_id: Uuid,
@@ -100,7 +100,7 @@ impl TurnCommit {
 }
 
 /// What becomes of the run after a turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Next {
     /// It waits for more facts.
     Wait,
@@ -136,7 +136,7 @@ pub enum Next {
 }
 
 /// An activity that ended with a turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinishedTask {
     /// The right to end it.
     pub lease: TaskLease,
@@ -145,7 +145,7 @@ pub struct FinishedTask {
 }
 
 /// How an activity ended for good.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TaskEnd {
     /// With a result.
     Completed,
@@ -156,7 +156,7 @@ pub enum TaskEnd {
 }
 
 /// A timer to set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewTimer {
     /// Unique within the run while it is set.
     pub timer_id: String,
@@ -165,7 +165,7 @@ pub struct NewTimer {
 }
 
 /// A child to start. The message that creates it is part of the parent's commit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewChild {
     /// The name the parent gives it, unique within the parent.
     pub child_id: String,
@@ -176,7 +176,7 @@ pub struct NewChild {
 }
 
 /// A signal from one run to another.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutSignal {
     /// The receiver.
     pub run_id: Uuid,
@@ -185,7 +185,7 @@ pub struct OutSignal {
 }
 
 /// The answer to an update.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateAnswer {
     /// Which update.
     pub update_id: String,
@@ -194,7 +194,7 @@ pub struct UpdateAnswer {
 }
 
 /// An event for the outside, published at least once if and only if the turn commits.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewOutboxEvent {
     /// Made by the caller; receivers use it to drop repeats.
     pub id: Uuid,
@@ -207,7 +207,7 @@ pub struct NewOutboxEvent {
 }
 
 /// One log line of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewStepLog {
     /// Made by the caller.
     pub id: Uuid,
@@ -260,7 +260,7 @@ impl LogLevel {
 }
 
 /// Who gets the tasks that a turn wants leased, and for how long. The turn's id is the token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRequest {
     /// The worker.
     pub worker_id: String,
@@ -269,7 +269,7 @@ pub struct LeaseRequest {
 }
 
 /// What became of a turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TurnOutcome {
     /// All of it was written (now, or by an earlier call with the same turn id).
     Committed(Committed),
@@ -278,7 +278,7 @@ pub enum TurnOutcome {
 }
 
 /// What a committed turn left behind.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Committed {
     /// Sequence number of the run's last event.
     pub sequence: i64,
@@ -297,7 +297,7 @@ pub struct Committed {
 }
 
 /// Where a new task stands after the commit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacedTask {
     /// The task.
     pub task_id: Uuid,
@@ -306,7 +306,7 @@ pub struct PlacedTask {
 }
 
 /// Where a new task stands.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TaskPlace {
     /// Leased to the committer: run it.
     Leased {
@@ -324,7 +324,7 @@ pub enum TaskPlace {
 }
 
 /// Why a turn was not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejection {
     /// No such run.
     #[error("no such run")]
@@ -377,7 +377,8 @@ pub enum Rejection {
     #[error("{what} {id} is in use")]
     IdInUse {
         /// What kind of id.
-        what: &'static str,
+        #[serde(deserialize_with = "kind_of_id")]
+        what: KindOfId,
         /// Which.
         id: String,
     },
@@ -393,8 +394,21 @@ pub enum Rejection {
     },
 }
 
+/// `task`, `activity` or `timer`. Under a name of its own, since serde would borrow a plain `&str` from what it reads.
+type KindOfId = &'static str;
+
+/// One of the kinds that [`Rejection::IdInUse`] is about.
+fn kind_of_id<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<KindOfId, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = ["task", "activity", "timer"].into_iter();
+    let mut found = known.filter(|kind| *kind == name);
+    found
+        .next()
+        .ok_or_else(|| serde::de::Error::custom(format!("{name:?} is no kind of id")))
+}
+
 /// Which runs with a turn due to claim.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimTurns {
     /// Who claims.
     pub worker_id: String,
@@ -413,7 +427,7 @@ pub struct ClaimTurns {
 }
 
 /// A workflow type in one version.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostedType {
     /// The type.
     pub workflow_type: String,
@@ -422,7 +436,7 @@ pub struct HostedType {
 }
 
 /// Types of what waits to be claimed, whoever may claim it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingTypes {
     /// Of runs with a turn due.
     pub runs: BTreeSet<HostedType>,
@@ -431,7 +445,7 @@ pub struct WaitingTypes {
 }
 
 /// A run with the facts that wait for it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimedTurn {
     /// The run.
     pub run: RunRecord,
@@ -440,7 +454,7 @@ pub struct ClaimedTurn {
 }
 
 /// A run that a build could not turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRun {
     /// The run.
     pub run_id: Uuid,
@@ -453,7 +467,7 @@ pub struct BlockRun {
 }
 
 /// A run's events.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct History {
     /// The run.
     pub run: RunRecord,
@@ -462,7 +476,7 @@ pub struct History {
 }
 
 /// An event in its place.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryEvent {
     /// Its place.
     pub sequence_num: i64,

@@ -78,7 +78,7 @@ impl WorkerStatus {
 }
 
 /// A worker's sign of life.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkerBeat {
     /// The worker.
     pub worker_id: String,
@@ -97,7 +97,7 @@ pub struct WorkerBeat {
 }
 
 /// Which workers to list; by id.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerFilter {
     /// Only this group.
     pub worker_group: Option<String>,

@@ -32,7 +32,7 @@ fn pool(resources: Resources, change: impl FnOnce(&mut WorkerSettings)) -> Worke
         leases: Arc::new(leases),
         results: Arc::new(ResultSink::new(Arc::clone(&port), runtime.clone())),
         port,
-        hub: Arc::new(Hub::new(Arc::new(Desk::default()), None)),
+        hub: Arc::new(Hub::new(Arc::new(Desk::default()), None, true)),
         gate: Arc::new(Gate::new(Arc::clone(&store), runtime.clone())),
         once: Arc::new(StoreLedger(store)),
         transactions: None,

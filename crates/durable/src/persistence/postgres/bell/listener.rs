@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::Backoff;
 use super::line::{Call, Line, Trouble};
 use super::{PgBell, payload};
 use crate::persistence::Ring;
+use crate::persistence::backoff::Backoff;
 
 /// Longest time in which a listener has to hear itself.
 const ECHO_MAX: Duration = Duration::from_secs(10);

@@ -1,6 +1,5 @@
 //! The doorbell over `LISTEN` and `NOTIFY`: two connections outside the pools, one that listens and one that rings.
 
-mod backoff;
 mod line;
 mod listener;
 mod payload;

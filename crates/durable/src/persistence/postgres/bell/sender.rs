@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backoff::Backoff;
 use super::line::{Call, Line, Trouble};
 use super::{PgBell, payload};
+use crate::persistence::backoff::Backoff;
 
 /// Pause after a ring, in which the next one fills: notifications of a database are committed one after the other, and each of them
 /// wakes every process.

@@ -8,21 +8,21 @@ const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Twice as long each time, up to a limit, and less by chance, so that all processes do not come back at one instant.
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     ceiling: Duration,
 }
 
 impl Backoff {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { ceiling: SHORTEST }
     }
 
     /// It worked: the next pause is a short one.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::new();
     }
 
-    pub(super) async fn pause(&mut self) {
+    pub(crate) async fn pause(&mut self) {
         let chance = Uuid::now_v7().as_bytes()[15];
         tokio::time::sleep(self.next(chance)).await;
     }
