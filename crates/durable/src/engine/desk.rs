@@ -18,6 +18,8 @@ pub(crate) struct Wanted {
     pub(crate) claimed: Option<ClaimedTurn>,
     /// Activities that ended here.
     pub(crate) finished: Vec<Finished>,
+    /// So many facts had arrived when a turn was refused for not having seen all of them: what is read from now on has each that is left.
+    pub(crate) arrived: i64,
 }
 
 impl Wanted {
@@ -27,6 +29,7 @@ impl Wanted {
             self.claimed = other.claimed;
         }
         self.finished.extend(other.finished);
+        self.arrived = self.arrived.max(other.arrived);
     }
 }
 

@@ -75,6 +75,7 @@ impl<'a> Loader<'a> {
                         rung: false,
                         claimed: None,
                         finished,
+                        ..
                     },
                 ) if kept.place.is_usable() && !may_have_been_overtaken(&kept, &finished) => {
                     loaded.push(warm(kept, Vec::new(), finished));
@@ -120,6 +121,10 @@ impl<'a> Loader<'a> {
                 debug!(%run_id, "the run does not exist any more");
                 continue;
             };
+            if turn.facts.is_empty() {
+                // A reset takes results that wait out of the inbox: they were counted, and nobody will ever see them.
+                turn.run.consumed = turn.run.consumed.max(wanted.arrived);
+            }
             let finished = wanted.finished;
             if !self.turner.is_for_us(&turn.run) {
                 self.turner.leave_to_others(&turn.run, finished);
@@ -198,8 +203,8 @@ impl<'a> Loader<'a> {
                 Err(error) => {
                     let wanted = Wanted {
                         rung: true,
-                        claimed: None,
                         finished,
+                        ..Wanted::default()
                     };
                     self.turner
                         .put_off(vec![(run.id, None, wanted)], &error)

@@ -217,7 +217,17 @@ impl Turner {
                     };
                     self.cache.keep(kept, self.node.runtime.instant());
                 }
-                self.once_more(run_id, turn.finished);
+                let arrived = match rejection {
+                    Rejection::UnseenFacts { arrivals } => *arrivals,
+                    _ => 0,
+                };
+                let wanted = Wanted {
+                    rung: true,
+                    claimed: None,
+                    finished: turn.finished,
+                    arrived,
+                };
+                self.node.hub.desk.again(run_id, wanted);
             }
             Rejection::IdInUse { .. } | Rejection::ResetOutside { .. } => {
                 let reason = format!("the turn is not possible: {rejection}");
@@ -230,8 +240,8 @@ impl Turner {
     pub(super) fn once_more(&self, run_id: Uuid, finished: Vec<Finished>) {
         let wanted = Wanted {
             rung: true,
-            claimed: None,
             finished,
+            ..Wanted::default()
         };
         self.node.hub.desk.again(run_id, wanted);
     }

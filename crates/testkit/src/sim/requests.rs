@@ -69,7 +69,10 @@ impl Caller {
                     return Reply::Failed(error_type.unwrap_or_default());
                 }
                 Err(error) if error.is_run_finished() => return Reply::Late,
-                Err(error) if error.is_retryable() => sleep(AGAIN_AFTER).await,
+                // Nodes that are down come back.
+                Err(error) if error.is_retryable() || error.is_no_worker_for_type() => {
+                    sleep(AGAIN_AFTER).await;
+                }
                 Err(error) => {
                     let id = &update.id;
                     self.world

@@ -25,10 +25,8 @@ use super::world::{Build, World};
 use super::{plan, script};
 use crate::differential::Random;
 
-/// Runs that have not ended this long after the last fault are stuck.
+/// Runs that have not ended this long after the last fault are stuck: far less than the pause of those who look only when rung.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The same where nobody looks without a ring: less than anybody's nap, so that a forgotten ring is seen.
-const PATIENCE_OF_THE_BLIND: Duration = Duration::from_secs(200);
 /// How long activities of ended runs get to hear of it, before it is looked whether they did.
 const AFTERMATH: Duration = Duration::from_secs(4);
 
@@ -199,18 +197,13 @@ impl Scenario {
         keeper: Option<impl Future<Output = Timetable>>,
     ) -> Option<(Vec<Told>, Option<Timetable>)> {
         let storm = Duration::from_millis(3000 + self.random.below(9000));
-        let patience = if self.world.blind {
-            PATIENCE_OF_THE_BLIND
-        } else {
-            PATIENCE
-        };
         let keeper = OptionFuture::from(keeper);
         let mut callers = Box::pin(join(join_all(callers), keeper));
         let early = timeout(storm, &mut callers).await.ok();
         self.world.calm_down();
         let told = match early {
             Some(told) => told,
-            None => match timeout(patience, &mut callers).await {
+            None => match timeout(PATIENCE, &mut callers).await {
                 Ok(told) => told,
                 Err(_) => {
                     self.report_stuck().await;
@@ -224,7 +217,7 @@ impl Scenario {
             self.world.violated("a client panicked");
             return None;
         };
-        if timeout(patience, self.all_settled()).await.is_err() {
+        if timeout(PATIENCE, self.all_settled()).await.is_err() {
             self.report_stuck().await;
             return None;
         }

@@ -53,7 +53,12 @@ fn given_up(scene: &Scene<'_>, execution: &Execution) -> Option<u64> {
     let by_others = scene.executions.iter().filter(|other| {
         other.run_id == execution.run_id && other.activity_id == execution.activity_id
     });
-    let by_others = by_others.map(|other| other.began_ms);
+    // One that is told to stop at once began with a lease that was lost before: that one took nothing over.
+    let took_over = by_others.filter(|other| {
+        let ended = other.ended_ms.unwrap_or(u64::MAX);
+        ended > other.began_ms + millis(IN_TIME)
+    });
+    let by_others = took_over.map(|other| other.began_ms);
     let later = by_its_run.chain(by_others.filter(|began| *began > execution.began_ms));
     later.filter(|at| *at >= execution.began_ms).min()
 }
