@@ -5,6 +5,10 @@ use std::cmp::Ordering;
 /// The order of semantic versions: numbers are compared as numbers (1.10.0 is newer than 1.9.0), a pre-release is older than its
 /// release, build metadata counts for nothing. What is no semantic version is compared part by part in the same manner.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
+    // No version at all is older than any.
+    if a.is_empty() || b.is_empty() {
+        return a.len().cmp(&b.len());
+    }
     let (core_a, pre_a) = split(a);
     let (core_b, pre_b) = split(b);
     parts(core_a, core_b).then_with(|| match (pre_a, pre_b) {
