@@ -7,7 +7,7 @@ import sys
 from conftest import Server
 
 CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
-EXAMPLES = "6"
+EXAMPLES = "30"
 TOKEN = "schema-test-0123456789abcdef"
 
 

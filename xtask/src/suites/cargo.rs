@@ -19,7 +19,9 @@ fn run(context: &Context<'_>, targets: &str) -> anyhow::Result<Vec<Row>> {
     let mut command = context.workspace.cargo();
     command
         .args(["test", "--workspace", "--no-fail-fast", targets])
-        .args(context.cargo_args);
+        .args(context.cargo_args)
+        // Panics on purpose are many, and each would write a screen; a failed check says its line without.
+        .env("RUST_BACKTRACE", "0");
     if io::stdout().is_terminal() {
         command.env("CARGO_TERM_COLOR", "always");
     }

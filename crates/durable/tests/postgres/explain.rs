@@ -11,7 +11,13 @@ fn reads_all(name: &str) -> bool {
     name.starts_with("DUMP_")
         || name.starts_with("COUNT_")
         || name.starts_with("LIST_")
-        || ["OLD_SLOTS", "READ_ROLLUPS", "STOP_SILENT_WORKERS"].contains(&name)
+        || [
+            "FORGET_LIMITERS",
+            "OLD_SLOTS",
+            "READ_ROLLUPS",
+            "STOP_SILENT_WORKERS",
+        ]
+        .contains(&name)
 }
 
 /// A connection set up as the hot pools set theirs up.

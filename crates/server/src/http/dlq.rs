@@ -181,7 +181,7 @@ pub(super) struct PurgeRequest {
     dead_before: Option<Timestamp>,
     /// Most letters: 1,000 unless given.
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 10000)]
-    limit: Option<Whole>,
+    limit: Option<Whole<1, 10_000>>,
 }
 
 /// How many were deleted.
@@ -304,10 +304,6 @@ pub(super) async fn purge_dlq(
         return Err(Problem::new(Code::Forbidden, detail).hint("name one of them in activity_type"));
     }
     let max = request.limit.map_or(1_000, |limit| limit.0);
-    if !(1..=10_000).contains(&max) {
-        let detail = format!("limit is {max}; it has to be from 1 to 10000");
-        return Err(Problem::new(Code::InvalidBody, detail));
-    }
     let filter = DlqFilter {
         run_id: request.run_id,
         activity_type: request.activity_type,

@@ -1,9 +1,11 @@
 //! The description of the API, made of the routes themselves.
 
 use utoipa::OpenApi as _;
+use utoipa::openapi::link::LinkBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::{AnyOfBuilder, Schema};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::PREFIX;
@@ -48,6 +50,10 @@ pub(super) fn describe(access: &Access) -> OpenApi {
     }
     let whole = OpenApiRouter::with_openapi(Common::openapi()).nest(PREFIX, below);
     let (_, mut api) = whole.split_for_parts();
+    for made_by in ["workflows", "schedules"] {
+        link(&mut api, &format!("{PREFIX}/{made_by}"));
+    }
+    any_kind(&mut api, "AttributeView");
     if !access.is_open() {
         let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
         let components = api.components.get_or_insert_default();
@@ -98,4 +104,39 @@ fn complete(operation: &mut Operation) {
         .responses
         .responses
         .insert("default".to_owned(), refusal.into());
+}
+
+/// Says that the `id` in the answer of a collection's POST is the `{id}` of every route below it.
+fn link(api: &mut OpenApi, collection: &str) {
+    let below = format!("{collection}/{{id}}");
+    let members = api.paths.paths.iter_mut();
+    let members = members.filter(|(path, _)| path.starts_with(&below));
+    let linked: Vec<String> = members
+        .flat_map(|(_, item)| operations(item))
+        .filter_map(|operation| operation.operation_id.clone())
+        .collect();
+    let made = api.paths.paths.get_mut(collection);
+    let made = made.and_then(|item| item.post.as_mut());
+    let Some(RefOr::T(created)) = made.and_then(|post| post.responses.responses.get_mut("201"))
+    else {
+        return;
+    };
+    for operation in linked {
+        let link = LinkBuilder::new()
+            .operation_id(operation.clone())
+            .parameter("id", "$response.body#/id");
+        created.links.insert(operation, link.build().into());
+    }
+}
+
+/// Of a value's kinds any may fit: a whole number is a number too, and the derived `oneOf` would refuse it.
+fn any_kind(api: &mut OpenApi, name: &str) {
+    let components = api.components.get_or_insert_default();
+    if let Some(RefOr::T(schema)) = components.schemas.get_mut(name)
+        && let Schema::OneOf(one) = schema
+    {
+        let kinds = std::mem::take(&mut one.items).into_iter();
+        let any = kinds.fold(AnyOfBuilder::new(), AnyOfBuilder::item);
+        *schema = Schema::AnyOf(any.description(one.description.take()).build());
+    }
 }

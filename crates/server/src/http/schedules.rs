@@ -49,8 +49,11 @@ pub(super) struct ScheduleRequest {
     /// How late a missed tick may still be made up for; 0 skips missed ticks.
     #[serde(default)]
     #[schema(value_type = u64, maximum = 31_536_000_000_u64)]
-    catchup_window_ms: Whole,
+    catchup_window_ms: Whole<0, CATCHUP_MS_MAX>,
 }
+
+/// A year: what was missed before that is no longer missed.
+const CATCHUP_MS_MAX: u64 = 31_536_000_000;
 
 fn utc() -> String {
     "UTC".to_owned()

@@ -15,7 +15,7 @@ use crate::App;
 use crate::http::extract::Body;
 use crate::http::guard::Caller;
 use crate::http::problem::Problem;
-use crate::http::views::{AttributeViews, attributes_from};
+use crate::http::views::{AttributeView, AttributeViews, attributes_from};
 use crate::http::whole::Whole;
 
 /// What to do to which runs.
@@ -31,7 +31,7 @@ pub(in crate::http) struct BatchRequest {
     reason: String,
     /// Most runs; all that match where it is left out.
     #[schema(value_type = Option<u64>, minimum = 1)]
-    limit: Option<Whole>,
+    limit: Option<Whole<1>>,
     /// Only tells which runs it would be, unless it is set to false.
     #[serde(default = "yes")]
     #[schema(default = true)]
@@ -65,7 +65,7 @@ pub(in crate::http) struct BatchFilter {
     workflow_id: Option<String>,
     /// Only with all of these.
     #[serde(default)]
-    #[schema(value_type = AttributeViews, required = false)]
+    #[schema(value_type = BTreeMap<String, AttributeView>, required = false)]
     search_attributes: AttributeViews,
     /// Only children of this run.
     parent: Option<Uuid>,

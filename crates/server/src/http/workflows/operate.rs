@@ -30,7 +30,7 @@ pub(in crate::http) struct ReasonRequest {
 pub(in crate::http) struct ResetRequest {
     /// Number of the last event that still counts.
     #[schema(value_type = i64, minimum = 1)]
-    to_sequence: Whole,
+    to_sequence: Whole<1>,
 }
 
 /// A person's decision.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::http::views::{AttributeViews, FailureView, attributes_to};
+use crate::http::views::{AttributeView, AttributeViews, FailureView, attributes_to};
 
 /// Where a run stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -120,6 +120,7 @@ pub(in crate::http) struct Run {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureView>,
     /// Its search attributes.
+    #[schema(value_type = BTreeMap<String, AttributeView>)]
     search_attributes: AttributeViews,
     /// What was noted at its start.
     #[serde(skip_serializing_if = "Payload::is_absent")]

@@ -20,7 +20,7 @@ use crate::App;
 use crate::http::extract::{Body, IdempotencyKey};
 use crate::http::guard::Caller;
 use crate::http::problem::{Code, Problem};
-use crate::http::views::{AttributeViews, attributes_from};
+use crate::http::views::{AttributeView, AttributeViews, attributes_from};
 use crate::http::whole::Whole;
 
 /// A run to start.
@@ -45,7 +45,7 @@ pub(in crate::http) struct StartRequest {
     idempotency_key: Option<String>,
     /// What the run can be found by.
     #[serde(default)]
-    #[schema(value_type = AttributeViews, required = false)]
+    #[schema(value_type = BTreeMap<String, AttributeView>, required = false)]
     search_attributes: AttributeViews,
     /// Noted with the run; it never changes.
     #[serde(default)]
@@ -53,11 +53,14 @@ pub(in crate::http) struct StartRequest {
     memo: Payload,
     /// Time for the run, all its iterations together.
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_153_600_000_000_u64)]
-    execution_timeout_ms: Option<Whole>,
+    execution_timeout_ms: Option<TimeoutMs>,
     /// Time for each iteration.
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 3_153_600_000_000_u64)]
-    run_timeout_ms: Option<Whole>,
+    run_timeout_ms: Option<TimeoutMs>,
 }
+
+/// From a millisecond to a hundred years.
+type TimeoutMs = Whole<1, 3_153_600_000_000>;
 
 /// What happens when a workflow id is used again.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
