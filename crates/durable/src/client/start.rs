@@ -188,10 +188,13 @@ impl Client {
                 lease: beside.owner_lease,
             });
         }
+        // From before it can end on.
+        let watch = hosted_here.then(|| shared.hub.watch(start.run_id));
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
         let outcome = self.retried(|| shared.starts.one(start.clone())).await?;
-        let run_id = match outcome {
-            StartOutcome::Started { run_id } | StartOutcome::Existing { run_id } => run_id,
+        let (run_id, watch) = match outcome {
+            StartOutcome::Started { run_id } => (run_id, watch),
+            StartOutcome::Existing { run_id } => (run_id, None),
             StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
         };
         // Whoever takes its first turn announces it too; where nobody hosts it, this engine still ends it in time.
@@ -200,11 +203,14 @@ impl Client {
             shared.hub.due.due_in(shared.runtime.instant(), first);
         }
         if hosted_here {
-            shared.hub.ready_runs([run_id]);
+            shared.hub.started(run_id, shared.runtime.instant());
         } else {
             shared.hub.pass_on([run_id]);
         }
-        Ok(RunHandle::new(self.clone(), run_id))
+        Ok(match watch {
+            Some(watch) => RunHandle::watched(self.clone(), run_id, watch),
+            None => RunHandle::new(self.clone(), run_id),
+        })
     }
 }
 

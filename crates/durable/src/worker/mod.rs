@@ -25,7 +25,7 @@ mod stub_port;
 pub use backpressure::{BackpressureConfig, BackpressureState};
 pub(crate) use claims::{Claims, admitted};
 pub use leases::HeartbeatBatcher;
-pub(crate) use pool::PoolParts;
+pub(crate) use pool::{PoolParts, Room};
 pub use pool::WorkerPool;
 pub(crate) use results::{Finished, ResultListener, ResultSink};
 pub use settings::WorkerSettings;
