@@ -1,5 +1,7 @@
 //! `durable worker`: hosts `durable.program` and the built-in activities, or looks after those who host something.
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -39,10 +41,14 @@ pub(crate) struct List {
 }
 
 /// Carries it out.
-pub(crate) async fn run(options: Options, session: impl FnOnce() -> Result<Session>) -> Result<()> {
+pub(crate) async fn run(
+    options: Options,
+    ca: Option<&Path>,
+    session: impl FnOnce() -> Result<Session>,
+) -> Result<()> {
     match options.action {
         Some(action) => look_after(&action, &session()?).await,
-        None => host::run(options.hosting).await,
+        None => host::run(options.hosting, ca).await,
     }
 }
 

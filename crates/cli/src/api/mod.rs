@@ -3,7 +3,7 @@
 mod events;
 mod problem;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -41,6 +41,13 @@ pub(crate) struct ServerFlags {
         help_heading = "Server"
     )]
     ca: Option<PathBuf>,
+}
+
+impl ServerFlags {
+    /// The authority to trust beside those that the system trusts.
+    pub(crate) fn ca(&self) -> Option<&Path> {
+        self.ca.as_deref()
+    }
 }
 
 /// A client of the server.

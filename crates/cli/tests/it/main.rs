@@ -6,6 +6,7 @@ mod config;
 mod dev;
 mod doors;
 mod durable;
+mod hosting;
 mod pages;
 mod shared;
 mod tls;
