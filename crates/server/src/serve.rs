@@ -226,7 +226,11 @@ fn configure(settings: &mut Settings, config: &Config) {
     // Two thirds for what runs; the farewell after it takes at most as long again and at most ten seconds.
     settings.shutdown_grace = config.grace.0 * 2 / 3;
     settings.chores.retention = config.retention.map(|period| period.0);
-    settings.admission = Some(AdmissionSettings::default());
+    settings.admission = config.max_queue_ratio.map(|ratio| AdmissionSettings {
+        max_queue_ratio: f64::from(ratio),
+        configured_capacity: (*config.assumed_capacity).into(),
+        retry_after: config.overload_retry_after.0,
+    });
 }
 
 fn tls(

@@ -76,12 +76,16 @@ async fn start_is_refused_with_a_time_to_come_back_when_too_much_waits() {
         });
     });
     let world = World::with(engine, Access::open(), None).await;
-    let answer = world
-        .post(
-            "/workflows",
-            &json!({"workflow_type": "increment", "input": 1}),
-        )
-        .await;
-    answer.refused(StatusCode::SERVICE_UNAVAILABLE, "overloaded");
-    assert_eq!(answer.headers["retry-after"], "5");
+    let start = json!({"workflow_type": "increment", "input": 1});
+    let with_signal = json!({"start": start, "signal": {"signal_type": "go"}});
+    for (path, body) in [
+        ("/workflows", start),
+        ("/workflows/signal-with-start", with_signal),
+    ] {
+        let answer = world.post(path, &body).await;
+        answer.refused(StatusCode::SERVICE_UNAVAILABLE, "overloaded");
+        assert_eq!(answer.headers["retry-after"], "5", "{path}");
+    }
+    let runs = world.get("/workflows").await.expect(StatusCode::OK);
+    assert_eq!(runs["workflows"], json!([]));
 }
