@@ -1,6 +1,8 @@
 //! How the system does.
 
 use durable_server::auth::Access;
+use everruns_durable::core::{CircuitState, Payload};
+use everruns_durable::persistence::model::BreakerRecord;
 use everruns_durable::prelude::*;
 use everruns_durable::reliability::AdmissionSettings;
 use reqwest::StatusCode;
@@ -63,6 +65,63 @@ async fn statistics_are_what_the_events_say() {
                 );
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn what_passes_through_the_store_is_counted() {
+    let world = World::measured().await;
+    let options = json!({"max_attempts": 2, "initial_interval_ms": 1});
+    let step = json!({"do": "activity", "type": "fail_n", "input": {"n": 1}, "options": options});
+    let id = world
+        .start("durable.program", json!({"steps": [step]}))
+        .await;
+    assert_eq!(world.ended(&id).await["status"], "completed");
+    let store = world.app.store();
+    let now = store.clock(None).await.unwrap();
+    let breaker = BreakerRecord {
+        key: "activity:x".to_owned(),
+        state: CircuitState::Open,
+        failure_count: 5,
+        success_count: 0,
+        opened_at: Some(now),
+        data: Payload::null(),
+        version: 1,
+        updated_at: now,
+    };
+    assert!(store.save_breaker(breaker, None).await.unwrap());
+
+    let metrics = world.get("/metrics").await.text;
+    let value = |name: &str| {
+        let line = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{name} ")));
+        let line = line.unwrap_or_else(|| panic!("{name} is not in {metrics}"));
+        line.parse::<f64>().unwrap()
+    };
+    for name in [
+        "durable_activities_scheduled_total",
+        "durable_activities_retried_total",
+        "step_retry_delay_seconds_count",
+        "durable_circuit_breaker_opens_total{key=\"activity:x\"}",
+    ] {
+        assert_eq!(value(name), 1.0, "{name}");
+    }
+    // The second attempt came from the queue; how often it was looked at is the worker's business.
+    for name in [
+        "worker_claims_total",
+        "worker_claim_size_count",
+        "worker_claim_size_sum",
+        "durable_tasks_claimed_total",
+        "durable_tasks_claim_latency_seconds_count",
+    ] {
+        assert!(value(name) >= 1.0, "{name}");
+    }
+    for name in [
+        "durable_activity_schedule_to_start_seconds_count",
+        "durable_dlq_requeued_total",
+    ] {
+        assert!(value(name) >= 0.0, "{name}");
     }
 }
 

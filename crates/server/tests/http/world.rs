@@ -1,10 +1,13 @@
 //! A server that listens, and somebody who calls it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use durable_program::{BuiltIns, HostAllowList};
 use durable_server::auth::Access;
+use durable_server::measures::MeasuredStore;
 use durable_server::{App, AppSettings, http};
+use everruns_durable::persistence::MemoryStore;
 use everruns_durable::prelude::*;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
@@ -87,10 +90,32 @@ impl World {
         Self::with(Engine::in_memory(), access, None).await
     }
 
+    /// In memory, open to everybody, with what passes through the store counted as a server counts it.
+    pub(crate) async fn measured() -> Self {
+        let settings = AppSettings::default();
+        let store = Arc::new(MemoryStore::new());
+        let store = MeasuredStore::new(store, Arc::clone(&settings.measures));
+        let engine = Engine::on(Arc::new(store));
+        Self::with_settings(engine, Access::open(), None, settings).await
+    }
+
     pub(crate) async fn with(
         engine: EngineBuilder,
         access: Access,
         folder: Option<tempfile::TempDir>,
+    ) -> Self {
+        let settings = AppSettings {
+            body_bytes_max: 64 << 10,
+            ..AppSettings::default()
+        };
+        Self::with_settings(engine, access, folder, settings).await
+    }
+
+    async fn with_settings(
+        engine: EngineBuilder,
+        access: Access,
+        folder: Option<tempfile::TempDir>,
+        settings: AppSettings,
     ) -> Self {
         let built_ins = BuiltIns {
             http_hosts: HostAllowList::default(),
@@ -105,10 +130,6 @@ impl World {
             .start()
             .await
             .unwrap();
-        let settings = AppSettings {
-            body_bytes_max: 64 << 10,
-            ..AppSettings::default()
-        };
         let app = App::new(engine.client(), access, settings);
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
             .await
