@@ -53,6 +53,42 @@ async fn failed_run_is_retried_and_reset(world: World) {
     nowhere.refused(StatusCode::BAD_REQUEST, "invalid_request");
 }
 
+async fn cancelled_twice_under_one_key_is_cancelled_once(world: World) {
+    // Its clean-up waits for a signal, so that there is time to ask again.
+    let clean_up = json!([{"do": "wait_signal", "name": "cleaned"}]);
+    let steps = json!([
+        {"do": "compensate", "steps": clean_up},
+        {"do": "wait_signal", "name": "never"},
+    ]);
+    let id = world
+        .start("durable.program", json!({"steps": steps}))
+        .await;
+    let cancel = async |key: &str| {
+        let request = world.request(Method::POST, &format!("/workflows/{id}/cancel"));
+        let request = request.header("Idempotency-Key", key);
+        world.send(request.json(&json!({"reason": key}))).await
+    };
+    for key in ["a", "a", "b"] {
+        cancel(key).await.expect(StatusCode::ACCEPTED);
+    }
+    let cleaned = json!({"signal_type": "cleaned"});
+    let signal = world
+        .post(&format!("/workflows/{id}/signal"), &cleaned)
+        .await;
+    signal.expect(StatusCode::ACCEPTED);
+    assert_eq!(world.ended(&id).await["status"], "cancelled");
+    let events = world.get(&format!("/workflows/{id}/events")).await;
+    let events = events.expect(StatusCode::OK);
+    let asked = events["events"].as_array().unwrap().iter();
+    let asked = asked.filter(|event| event["event_data"]["signal"]["signal_type"] == "cancel");
+    assert_eq!(asked.count(), 2, "{events}");
+    // A repeat is answered as the first time, although the run has ended since.
+    cancel("a").await.expect(StatusCode::ACCEPTED);
+    cancel("c")
+        .await
+        .refused(StatusCode::CONFLICT, "run_finished");
+}
+
 async fn batch_needs_a_filter_and_begins_dry(world: World) {
     let ids = [
         world.start("holding", json!(1)).await,
@@ -199,6 +235,7 @@ async fn workers_are_listed_and_drained(world: World) {
 on_every_store!(
     terminated_run_has_failed_with_the_reason,
     failed_run_is_retried_and_reset,
+    cancelled_twice_under_one_key_is_cancelled_once,
     batch_needs_a_filter_and_begins_dry,
     dead_letters_are_decided,
     schedules_live_and_die,
