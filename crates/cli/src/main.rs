@@ -13,6 +13,7 @@ mod config;
 mod dev;
 mod dlq;
 mod doctor;
+mod exact;
 mod exit;
 mod health;
 mod host;

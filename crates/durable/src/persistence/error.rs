@@ -128,9 +128,11 @@ impl StoreError {
                     .map(|error| error as &(dyn std::error::Error + 'static));
                 let mut causes = std::iter::successors(first, |error| error.source());
                 causes.any(|cause| {
-                    cause
-                        .downcast_ref::<std::io::Error>()
-                        .is_some_and(is_of_the_network)
+                    // A server behind TLS may hang up without an error of the system's.
+                    matches!(cause.downcast_ref(), Some(Self::Unavailable { .. }))
+                        || cause
+                            .downcast_ref::<std::io::Error>()
+                            .is_some_and(is_of_the_network)
                 })
             }
             _ => false,
