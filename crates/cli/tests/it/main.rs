@@ -4,6 +4,7 @@ mod codes;
 mod commands;
 mod config;
 mod dev;
+mod docs;
 mod doors;
 mod durable;
 mod hosting;
