@@ -64,7 +64,7 @@ async fn pass_on(client: TcpStream, server: TcpStream, writes: usize, cuts: Arc<
     to_server.write_all(&buffer[..read]).await.ok();
     to_server.flush().await.ok();
     // The server is not hung up on, so that it can do what it was asked: its side stays open until the test's runtime ends.
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 #[workflow]
