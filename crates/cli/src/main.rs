@@ -13,6 +13,7 @@ mod config;
 mod dev;
 mod dlq;
 mod doctor;
+mod exact;
 mod exit;
 mod health;
 mod host;
@@ -135,7 +136,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Task(action) => task::run(&action, &session()?).await,
         Command::Dlq(action) => dlq::run(&action, &session()?).await,
         Command::Schedule(action) => schedule::run(&action, &session()?).await,
-        Command::Worker(options) => worker::run(*options, session).await,
+        Command::Worker(options) => worker::run(*options, cli.server.ca(), session).await,
         Command::Breaker(action) => breaker::run(&action, &session()?).await,
         Command::Health => health::run(&session()?).await,
         Command::Doctor(options) => doctor::run(&options, Api::new(&cli.server), &output).await,

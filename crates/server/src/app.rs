@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Access, Principal};
 use crate::http::Samples;
+use crate::measures::Measures;
 
 /// What the doors open onto: a client of the store, who may come in, and whether the process is about to go. Cheap to clone.
 #[derive(Clone)]
@@ -44,6 +45,8 @@ pub struct AppSettings {
     pub worker_stale_after: Duration,
     /// How far the samples for dashboards are apart.
     pub sample_interval: Duration,
+    /// What passes through the store, where a [`MeasuredStore`](crate::measures::MeasuredStore) counts it.
+    pub measures: Arc<Measures>,
 }
 
 impl Default for AppSettings {
@@ -53,6 +56,7 @@ impl Default for AppSettings {
             wait_max: Duration::from_secs(60),
             worker_stale_after: Duration::from_secs(60),
             sample_interval: Duration::from_secs(10),
+            measures: Arc::default(),
         }
     }
 }

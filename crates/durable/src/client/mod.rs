@@ -404,7 +404,9 @@ impl Client {
                 Ok(answer) => return Ok((answer, Doubt::Some)),
                 Err(error) => error.into(),
             };
-            if !error.is_retryable() || error.is_shutting_down() || attempt == RETRIES_MAX {
+            // Whoever is overloaded says when to come back, which is the caller's to do.
+            let hopeless = error.is_shutting_down() || error.is_overloaded();
+            if !error.is_retryable() || hopeless || attempt == RETRIES_MAX {
                 return Err(error);
             }
             let wait = Duration::from_millis(20 << attempt.min(6));

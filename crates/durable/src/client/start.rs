@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle, UpdateWithStart};
 use crate::error::Kind;
+use crate::persistence::StoreResult;
 use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
@@ -168,14 +169,23 @@ impl<W> Start<W> {
         let start = self
             .start
             .map_err(|error| Error::payload("the start", error))?;
-        if let Some(admission) = &self.client.shared.admission {
-            admission.admit().await?;
-        }
+        self.client.admit().await?;
         self.client.start_run(start).await
     }
 }
 
 impl Client {
+    /// Whether another run would be taken on now. [`Start`] asks by itself; this is for those who start runs past it.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`](crate::persistence::StoreError::Overloaded) while more waits than [`crate::engine::Settings::admission`] allows.
+    pub async fn admit(&self) -> StoreResult<()> {
+        match &self.shared.admission {
+            Some(admission) => admission.admit().await,
+            None => Ok(()),
+        }
+    }
+
     /// Starts a run; where it is hosted beside, it belongs to the engine there at once.
     pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
         let shared = &self.shared;

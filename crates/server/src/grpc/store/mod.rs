@@ -41,7 +41,7 @@ impl Service {
     ) -> Result<Response<Answer<StorePart>>, Status> {
         let principal = principal(&request)?;
         let call = parts::gather(request.into_inner()).await?;
-        let reach = Reach::new(self.app.store().clone(), principal);
+        let reach = Reach::new(self.app.client().clone(), principal);
         let answerer = self.answerer.clone();
         // On a task of its own: a caller that goes away does not stop the store half way.
         let answer = tokio::spawn(async move {
