@@ -189,7 +189,8 @@ impl Client {
             });
         }
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcome = self.retried(|| shared.starts.one(start.clone())).await?;
+        let asked = self.asked(start.clone());
+        let outcome = self.retried(|| shared.starts.one(asked.clone())).await?;
         let run_id = match outcome {
             StartOutcome::Started { run_id } | StartOutcome::Existing { run_id } => run_id,
             StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),

@@ -74,8 +74,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
         // One set per shard and commit is the unit; with one shard, that is the whole call.
         if self.shards().count() == 1 {
             return self
-                .database
-                .write(Concern::Events, CommitTurns { turns, now })
+                .write_noted(Concern::Events, CommitTurns { turns, now })
                 .await;
         }
         let mut places = BTreeMap::<i32, Vec<usize>>::new();
@@ -93,8 +92,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
                 .filter_map(|place| turns[*place].take())
                 .collect();
             let answers = self
-                .database
-                .write(Concern::Events, CommitTurns { turns: set, now })
+                .write_noted(Concern::Events, CommitTurns { turns: set, now })
                 .await?;
             for (place, answer) in places.into_iter().zip(answers) {
                 outcomes[place] = Some(answer);
