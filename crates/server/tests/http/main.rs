@@ -1,5 +1,6 @@
 //! The HTTP door, against a server that listens.
 
+mod audit;
 mod guide;
 mod operations;
 mod paging;
