@@ -22,7 +22,7 @@ impl Client {
     /// This client for one request of somebody's: whatever it changes leaves an audit row with this note, in the commit of the change.
     ///
     /// ```
-    /// # use everruns_durable::{Client, persistence::MemoryStore, persistence::model::AuditNote};
+    /// # use everruns_durable::{Client, persistence::model::AuditNote};
     /// # async fn terminate(client: Client, run_id: uuid::Uuid) -> everruns_durable::Result<()> {
     /// let note = AuditNote::new(uuid::Uuid::now_v7(), "alice", "operator", "terminate_workflow");
     /// client.acting(note)?.terminate(run_id, "no longer needed").await?;
