@@ -114,8 +114,9 @@ async fn prepared(world: &World, method: &str, path: &str) -> Option<Change> {
             schedule(world, &id).await;
             let mut body = Value::Null;
             if below.ends_with("resume") {
-                let pause = world.post(&format!("schedules/{id}/pause"), &nothing());
-                assert!(pause.await.status.is_success());
+                let pause = format!("schedules/{id}/pause");
+                let paused = world.post(&pause, &nothing()).await;
+                assert!(paused.status.is_success());
             } else if below.ends_with("backfill") {
                 body = json!({"from": "2023-06-01T00:00:00Z", "to": "2024-06-01T00:00:00Z"});
             }
