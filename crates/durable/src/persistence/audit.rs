@@ -164,7 +164,7 @@ pub(crate) fn letters_purged(filter: &DlqFilter, count: u64) -> Option<Change> {
     let detail = json!({
         "count": count,
         "run_id": filter.run_id,
-        "state": filter.state.map(|state| state.as_str()),
+        "state": filter.state.map(DeadLetterState::as_str),
         "dead_before": filter.dead_before,
     });
     (count > 0).then(|| Change::of(AuditKind::DeadLetters, which).detail(&detail))

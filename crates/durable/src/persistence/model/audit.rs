@@ -49,8 +49,7 @@ impl AuditNote {
 pub enum AuditNotes {
     /// Everything is by one request.
     One(AuditNote),
-    /// Items of one call for several callers: whoever asks for the first, the second and so on. None leaves no row. For starts,
-    /// signals, updates and terminations, whose items are independent of each other.
+    /// Items of one call for several callers: whoever asks for the first, the second and so on. None leaves no row.
     Each(Vec<Option<AuditNote>>),
 }
 

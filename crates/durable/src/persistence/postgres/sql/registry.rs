@@ -56,7 +56,7 @@ statements! {
     SET_WORKER_STATUS [TEXT, TEXT] = "
         UPDATE {s}.durable_workers AS w SET status = $2
         FROM (SELECT id, status FROM {s}.durable_workers WHERE id = $1 FOR UPDATE) AS former
-        WHERE w.id = former.id
+        WHERE w.id = $1 AND w.id = former.id
         RETURNING former.status";
 
     /// Forgets a worker.

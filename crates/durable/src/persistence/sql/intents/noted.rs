@@ -34,18 +34,38 @@ pub(crate) trait Noticeable: Intent {
 pub(crate) struct Noted<I> {
     intent: I,
     noting: Arc<Noting>,
-    /// Number of the first item's row.
+    /// Number of the row of the call's first item.
     first: u32,
+    /// Places of the items in the call; none: they are all there is.
+    places: Option<Vec<usize>>,
 }
 
 impl<I: Noticeable> Noted<I> {
+    /// All of a call.
     pub(crate) fn new(intent: I, noting: Arc<Noting>) -> Self {
         let first = noting.reserve(intent.items());
         Self {
             intent,
             noting,
             first,
+            places: None,
         }
+    }
+
+    /// Those of a call's items that have these places in it; the numbers were reserved for all of them at once.
+    pub(crate) fn part(intent: I, noting: Arc<Noting>, first: u32, places: Vec<usize>) -> Self {
+        Self {
+            intent,
+            noting,
+            first,
+            places: Some(places),
+        }
+    }
+
+    fn place(&self, item: usize) -> usize {
+        let places = self.places.as_ref();
+        let place = places.and_then(|places| places.get(item));
+        place.copied().unwrap_or(item)
     }
 }
 
@@ -61,7 +81,10 @@ impl<I: Noticeable> Intent for Noted<I> {
         let changed = self.intent.changed(&answer, &changes);
         if !changed.is_empty() {
             let now = tx.now().await?;
-            let row = |(item, change)| self.noting.row(self.first, item, change, now);
+            let row = |(item, change)| {
+                let place = self.place(item);
+                self.noting.row(self.first, place, change, now)
+            };
             changes.insert_audit = changed.into_iter().filter_map(row).collect();
         }
         Ok((answer, changes))

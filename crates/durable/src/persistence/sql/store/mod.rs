@@ -50,6 +50,29 @@ impl<D: Database> SqlStore<D> {
         }
     }
 
+    /// [`Self::write_noted`] for a part of a call, in which its items have these places; `first` is what [`Self::reserve`] answered.
+    async fn write_part<I: Noticeable>(
+        &self,
+        concern: Concern,
+        intent: I,
+        first: u32,
+        places: &[usize],
+    ) -> StoreResult<I::Answer> {
+        match &self.noting {
+            Some(noting) => {
+                let noted = Noted::part(intent, Arc::clone(noting), first, places.to_vec());
+                self.database.write(concern, noted).await
+            }
+            None => self.database.write(concern, intent).await,
+        }
+    }
+
+    /// Numbers for the audit rows of a call that is carried out in parts.
+    fn reserve(&self, items: usize) -> u32 {
+        let noting = self.noting.as_ref();
+        noting.map_or(0, |noting| noting.reserve(items))
+    }
+
     /// The database itself.
     pub fn database(&self) -> &D {
         &self.database
