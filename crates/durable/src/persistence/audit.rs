@@ -10,9 +10,10 @@ use uuid::Uuid;
 
 use super::limits::{AUDIT_TEXT_BYTES_MAX, clip};
 use super::model::{
-    AuditKind, AuditNotes, AuditRecord, AuditTarget, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Next, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, WorkerStatus, cut,
+    AuditKind, AuditNotes, AuditRecord, AuditTarget, DeadLetterDecision, DeadLetterState,
+    DecisionOutcome, DlqFilter, Next, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, WorkerStatus,
+    cut,
 };
 use super::{StoreResult, check};
 
