@@ -7,6 +7,7 @@
 )]
 
 mod api;
+mod audit;
 mod batch;
 mod breaker;
 mod config;
@@ -83,6 +84,9 @@ enum Command {
     /// Circuit breakers.
     #[command(subcommand)]
     Breaker(breaker::Action),
+    /// Who changed what.
+    #[command(subcommand)]
+    Audit(audit::Action),
     /// How the system stands.
     Health,
     /// Look at the server and its database, and tell what wants attention.
@@ -138,6 +142,7 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Schedule(action) => schedule::run(&action, &session()?).await,
         Command::Worker(options) => worker::run(*options, cli.server.ca(), session).await,
         Command::Breaker(action) => breaker::run(&action, &session()?).await,
+        Command::Audit(action) => audit::run(&action, &session()?).await,
         Command::Health => health::run(&session()?).await,
         Command::Doctor(options) => doctor::run(&options, Api::new(&cli.server), &output).await,
         Command::Replay(options) => replay::run(&options, &output),

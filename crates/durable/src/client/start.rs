@@ -201,7 +201,8 @@ impl Client {
         // From before it can end on.
         let watch = hosted_here.then(|| shared.hub.watch(start.run_id));
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcome = self.retried(|| shared.starts.one(start.clone())).await?;
+        let asked = self.asked(start.clone());
+        let outcome = self.retried(|| shared.starts.one(asked.clone())).await?;
         let (run_id, watch) = match outcome {
             StartOutcome::Started { run_id } => (run_id, watch),
             StartOutcome::Existing { run_id } => (run_id, None),

@@ -240,7 +240,9 @@ impl Watch {
     /// Whether nothing was heard of the run since it is watched.
     pub(crate) fn is_quiet(&self) -> bool {
         let finished = self.hub.finished.lock();
-        finished.get(&self.run_id).is_none_or(|waiters| !waiters.rung)
+        finished
+            .get(&self.run_id)
+            .is_none_or(|waiters| !waiters.rung)
     }
 
     /// The run's result, if it has ended with one here since it is watched. Answered once: it may be reset and end again.

@@ -165,7 +165,11 @@ impl WorkerPool {
 
     /// Whether no other live worker takes tasks of any of its types.
     pub(super) fn is_alone(&self) -> bool {
-        self.capacity.others.lock().values().all(|others| *others == 0)
+        self.capacity
+            .others
+            .lock()
+            .values()
+            .all(|others| *others == 0)
     }
 
     /// How many of `count` new tasks of a type this worker takes at once: all while it is alone, else its share, rounded up.

@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use everruns_durable::core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
+    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore,
@@ -138,6 +139,7 @@ passed_on! { WorkflowEventStore {
     fn get_attributes(run_id: Uuid) -> Attributes;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
     fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord>;
+    fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord>;
     fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;
     fn rollups(from: Timestamp) -> Vec<RollupRecord>;
@@ -154,6 +156,11 @@ passed_on! { WorkflowEventStore {
 
     fn transactions(&self) -> Option<Arc<dyn Transactions>> {
         self.inner.transactions()
+    }
+
+    fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        let view = self.inner.audited(notes)?;
+        Ok(view.map(|inner| Arc::new(Self::new(inner, Arc::clone(&self.measures))) as _))
     }
 
     async fn decide_dead_letter(

@@ -3,6 +3,7 @@
 #[macro_use]
 mod world;
 
+mod audit;
 mod guide;
 mod operations;
 mod paging;
