@@ -1,0 +1,90 @@
+//! What a step costs the store, counted and not timed: the clock is a virtual one, so that nothing here depends on the machine.
+
+use std::sync::Arc;
+
+use durable_testkit::faults::{FaultRates, FaultyStore};
+use everruns_durable::persistence::MemoryStore;
+use everruns_durable::prelude::*;
+use futures_util::future::try_join_all;
+
+const SLOTS: usize = 50;
+const RUNS: u32 = 500;
+const STEPS: u32 = 5;
+
+#[activity]
+async fn add_one(_ctx: ActivityContext, n: u32) -> ActivityResult<u32> {
+    Ok(n + 1)
+}
+
+#[workflow]
+async fn count_up(ctx: WorkflowContext, steps: u32) -> WorkflowResult<u32> {
+    let mut n = 0;
+    for _ in 0..steps {
+        n = ctx.activity::<add_one>(n).await?;
+    }
+    Ok(n)
+}
+
+async fn engine(store: &Arc<FaultyStore>) -> Engine {
+    Engine::on(Arc::clone(store) as _)
+        .workflow::<count_up>()
+        .activity(add_one)
+        .configure(|settings| settings.worker.max_concurrent_tasks = SLOTS)
+        .start()
+        .await
+        .expect("starts")
+}
+
+fn counting() -> Arc<FaultyStore> {
+    let memory = Arc::new(MemoryStore::new());
+    Arc::new(FaultyStore::new(memory, 0, FaultRates::NONE))
+}
+
+fn calls(store: &FaultyStore, method: &str) -> u64 {
+    store.faults().get(method).map_or(0, |counts| counts.calls)
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_times_more_runs_than_slots_cost_no_claim_and_no_look() {
+    let store = counting();
+    let engine = engine(&store).await;
+    let client = engine.client();
+    engine.run::<count_up>(STEPS).await.expect("completes");
+    let aside = ["claim_tasks", "finish_tasks", "get_run"];
+    let all = |store: &FaultyStore| aside.map(|method| calls(store, method));
+    let before = all(&store);
+    let starts = (0..RUNS).map(|_| client.start::<count_up>(STEPS).into_future());
+    let runs = try_join_all(starts).await.expect("start");
+    let results = runs.iter().map(RunHandle::<count_up>::result);
+    let results = try_join_all(results).await.expect("complete");
+    assert_eq!(results, [STEPS; RUNS as usize]);
+    // Every task was handed over, every result joined a turn, and who waited for a run was told with the ring.
+    assert_eq!(all(&store), before, "{aside:?}");
+    engine.shutdown().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_a_run_alone_is_one_commit_and_nothing_else() {
+    let store = counting();
+    let engine = engine(&store).await;
+    engine.run::<count_up>(1).await.expect("completes");
+    let hot = [
+        "commit_turns",
+        "load_turns",
+        "load_history",
+        "claim_tasks",
+        "finish_tasks",
+        "get_run",
+    ];
+    let all = |store: &FaultyStore| hot.map(|method| calls(store, method));
+    let before = all(&store);
+    engine.run::<count_up>(100).await.expect("completes");
+    let after = all(&store);
+    let cost: Vec<u64> = after
+        .iter()
+        .zip(before)
+        .map(|(after, before)| after - before)
+        .collect();
+    assert_eq!(cost, [101, 1, 0, 0, 0, 0], "{hot:?}");
+    engine.shutdown().await.expect("stops");
+}
