@@ -1,0 +1,73 @@
+//! What the program does when it is a child of itself: it says one line when it is ready, and ends when its standard input does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use durable_server::config::{Mode, Sources};
+use durable_server::serve::Server;
+use everruns_durable::prelude::*;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::Notify;
+
+use crate::jobs::{latency, recovery};
+use crate::work::{self, Tally};
+
+/// A server on free ports of the loopback interface, set up by nothing but its arguments.
+pub(crate) async fn serve(db: String) -> anyhow::Result<()> {
+    let flags = BTreeMap::from([
+        ("db", db),
+        ("migrate", "true".to_owned()),
+        ("http", "127.0.0.1:0".to_owned()),
+        ("grpc", "127.0.0.1:0".to_owned()),
+    ]);
+    let config = Sources {
+        mode: Mode::Server,
+        flags,
+        env: &|_| None,
+        file: None,
+    }
+    .resolve()?;
+    let server = Server::start(&config).await?;
+    println!("{}", server.endpoints().grpc);
+    parent_is_gone().await;
+    // Dropped, it stops as a crash would; nobody is left who could care.
+    drop(server);
+    Ok(())
+}
+
+/// A worker of a server, with the workflows of J1 and J3.
+pub(crate) async fn work(server: &str) -> anyhow::Result<()> {
+    let builder = work::host(Engine::connect(server), Arc::new(Tally::default()));
+    let engine = latency::host(builder).start().await?;
+    println!("ready");
+    parent_is_gone().await;
+    engine.shutdown().await?;
+    Ok(())
+}
+
+/// An engine whose runs are all within an activity that does not end.
+pub(crate) async fn be_killed(db: &str, runs: usize) -> anyhow::Result<()> {
+    let (began, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (counts, rings) = (Arc::clone(&began), Arc::clone(&all));
+    let engine = recovery::host(Engine::open(db), runs, move |_run| {
+        if counts.fetch_add(1, Ordering::Relaxed) + 1 == runs {
+            rings.notify_one();
+        }
+        std::future::pending()
+    })
+    .start()
+    .await?;
+    recovery::start_all(&engine.client(), runs).await?;
+    all.notified().await;
+    println!("ready");
+    parent_is_gone().await;
+    Ok(())
+}
+
+/// Whoever started this process holds its standard input open.
+async fn parent_is_gone() {
+    let mut rest = Vec::new();
+    // An error means the same.
+    let _ = tokio::io::stdin().read_to_end(&mut rest).await;
+}
