@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use durable_server::config::{Mode, Sources};
 use durable_server::serve::Server;
 use everruns_durable::prelude::*;
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::Notify;
 
 use crate::jobs::{latency, recovery};
@@ -67,7 +66,7 @@ pub(crate) async fn be_killed(db: &str, runs: usize) -> anyhow::Result<()> {
 
 /// Whoever started this process holds its standard input open.
 async fn parent_is_gone() {
-    let mut rest = Vec::new();
+    let read = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     // An error means the same.
-    let _ = tokio::io::stdin().read_to_end(&mut rest).await;
+    let _ = tokio::task::spawn_blocking(read).await;
 }

@@ -174,7 +174,10 @@ mod tests {
     #[test]
     fn the_database_of_a_url_is_replaced() {
         let cases = [
-            ("postgres://u@h:1/old?sslmode=disable", "postgres://u@h:1/new?sslmode=disable"),
+            (
+                "postgres://u@h:1/old?sslmode=disable",
+                "postgres://u@h:1/new?sslmode=disable",
+            ),
             ("postgresql://u:p%2F@h/old", "postgresql://u:p%2F@h/new"),
             ("postgres://h", "postgres://h/new"),
         ];
@@ -188,7 +191,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let url = format!("sqlite:{}", folder.path().join("named.db").display());
         let place = Place::new(&url, false).expect("a URL");
-        let (one, other) = (place.make().await.expect("made"), place.make().await.expect("made"));
+        let (one, other) = (
+            place.make().await.expect("made"),
+            place.make().await.expect("made"),
+        );
         assert_ne!(one.url, other.url);
         let path = one.path().expect("a path").to_owned();
         std::fs::write(&path, "x").expect("written");

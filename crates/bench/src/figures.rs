@@ -68,13 +68,29 @@ impl Figures {
     /// A case whose headline is a rate.
     pub(crate) fn rate(job: &'static str, mode: Mode, name: &'static str, value: f64) -> Self {
         let better = Better::Higher;
-        Self::new(job, mode, Headline { name, value, better })
+        Self::new(
+            job,
+            mode,
+            Headline {
+                name,
+                value,
+                better,
+            },
+        )
     }
 
     /// A case whose headline is a time.
     pub(crate) fn time(job: &'static str, mode: Mode, name: &'static str, value: f64) -> Self {
         let better = Better::Lower;
-        Self::new(job, mode, Headline { name, value, better })
+        Self::new(
+            job,
+            mode,
+            Headline {
+                name,
+                value,
+                better,
+            },
+        )
     }
 
     /// The same with a parameter.
@@ -237,7 +253,10 @@ mod tests {
             steady.note(Duration::from_secs(tick.into()), f64::from(tick));
             // From three quarters on it takes twice as long.
             let late = f64::from(tick.saturating_sub(75));
-            slower.note(Duration::from_secs_f64(f64::from(tick) + late), f64::from(tick));
+            slower.note(
+                Duration::from_secs_f64(f64::from(tick) + late),
+                f64::from(tick),
+            );
         }
         let about = |value: Option<f64>, is: f64| value.is_some_and(|v| (v - is).abs() < 0.05);
         assert!(about(steady.last_half(), 1.0), "{:?}", steady.last_half());

@@ -28,7 +28,12 @@ use options::Options;
 
 /// Same-work benchmarks for Durable: every job on memory:, sqlite:PATH and postgres://…, with the raw-SQL counterpart beside it.
 #[derive(Debug, Parser)]
-#[command(name = "durable-bench", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    name = "durable-bench",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 struct Cli {
     #[command(subcommand)]
     child: Option<Child>,

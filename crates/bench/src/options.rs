@@ -225,7 +225,9 @@ impl Options {
 fn checkpoint_name(name: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-        return Err("a name has letters, digits, '-', '_' and '.', and does not begin with '.'".to_owned());
+        return Err(
+            "a name has letters, digits, '-', '_' and '.', and does not begin with '.'".to_owned(),
+        );
     }
     Ok(name.to_owned())
 }
@@ -254,7 +256,10 @@ mod tests {
         assert_eq!(options.widths(), [1_000, 10_000]);
         assert_eq!((options.times(), options.steps()), (500, 10_000));
         assert_eq!((options.queue(), options.timers()), (100_000, 100_000));
-        assert_eq!((options.parked(), options.backlog()), (1_000_000, 1_000_000));
+        assert_eq!(
+            (options.parked(), options.backlog()),
+            (1_000_000, 1_000_000)
+        );
     }
 
     #[test]

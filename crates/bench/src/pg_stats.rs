@@ -53,9 +53,15 @@ impl Meter {
         if database.kind != Kind::Postgres {
             return Ok(None);
         }
-        let beside = database.beside().await?.context("PostgreSQL has a server")?;
+        let beside = database
+            .beside()
+            .await?
+            .context("PostgreSQL has a server")?;
         let inside = raw::connect(&database.url).await?;
-        let name: String = inside.query_one("SELECT current_database()", &[]).await?.get(0);
+        let name: String = inside
+            .query_one("SELECT current_database()", &[])
+            .await?
+            .get(0);
         // Superusers only, and only where the server loads it: without it there is one figure less.
         let there = inside
             .batch_execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
@@ -106,7 +112,9 @@ impl Cost {
     #[allow(clippy::cast_precision_loss, reason = "figures for people")]
     pub(crate) fn per(self, what: &str, count: usize) -> Vec<(String, f64)> {
         let count = count as f64;
-        let statements = self.statements.map(|n| (format!("statements_per_{what}"), n / count));
+        let statements = self
+            .statements
+            .map(|n| (format!("statements_per_{what}"), n / count));
         let rest = [
             (format!("commits_per_{what}"), self.commits / count),
             (format!("wal_bytes_per_{what}"), self.wal_bytes / count),

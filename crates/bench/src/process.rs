@@ -113,7 +113,10 @@ pub(crate) fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
 #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
 pub(crate) fn resident_mib() -> anyhow::Result<f64> {
     let statm = std::fs::read_to_string("/proc/self/statm").context("/proc/self/statm")?;
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let pages = statm
+        .split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
     let bytes = pages.context("resident pages")? * rustix::param::page_size() as u64;
     Ok(bytes as f64 / f64::from(1024 * 1024))
 }

@@ -17,7 +17,9 @@ pub(crate) async fn start(
     let ids: Vec<Uuid> = (0..runs).map(|_| Uuid::now_v7()).collect();
     let input = Payload::from_json_text(r#"{"order":"A-1","amount":1999}"#)?;
     for ids in ids.chunks(STARTS_AT_ONCE) {
-        let starts = ids.iter().map(|id| StartRun::new(*id, workflow_type, input.clone()));
+        let starts = ids
+            .iter()
+            .map(|id| StartRun::new(*id, workflow_type, input.clone()));
         store.start_runs(starts.collect(), None).await?;
     }
     Ok(ids)

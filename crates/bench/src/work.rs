@@ -31,11 +31,7 @@ pub(crate) struct FiveSteps {
 impl FiveSteps {
     fn step(&self) -> Vec<WorkflowAction> {
         let id = format!("step-{}", self.done);
-        let input = if self.done + 1 == STEPS {
-            LAST
-        } else {
-            MIDDLE
-        };
+        let input = if self.done + 1 == STEPS { LAST } else { MIDDLE };
         let input = Payload::from_stored(input.as_bytes());
         vec![WorkflowAction::schedule_activity(id, "noop", input)]
     }

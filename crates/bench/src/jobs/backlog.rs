@@ -39,11 +39,15 @@ async fn finished(bench: &Bench, database: &Database) -> anyhow::Result<Figures>
     let backlog = bench.options.backlog();
     let runs = bench.options.comparison_runs();
     let empty = empty(bench, runs).await?;
-    let bar = bench.progress().bar(format!("J9, {backlog} finished runs"), backlog);
+    let bar = bench
+        .progress()
+        .bar(format!("J9, {backlog} finished runs"), backlog);
     fill(&database.url, backlog, &bar).await?;
     drop(bar);
     let work = Embedded::open(&database.url).await?;
-    let bar = bench.progress().bar(format!("J1 beside them, {runs} runs"), runs * STEPS);
+    let bar = bench
+        .progress()
+        .bar(format!("J1 beside them, {runs} runs"), runs * STEPS);
     let rate = work.work(runs, &bar).await?.activities_per_s();
     work.engine.shutdown().await?;
     let figures = figures(database, "finished", runs, rate, empty).await?;
@@ -59,7 +63,9 @@ async fn snapshot(bench: &Bench, database: &Database) -> anyhow::Result<Figures>
     let opened = Instant::now();
     // What it costs grows while it is open: the last J1 counts, which ends when it has been open for long enough.
     let rate = loop {
-        let bar = bench.progress().bar(format!("J1 beside a snapshot, {runs} runs"), runs * STEPS);
+        let bar = bench
+            .progress()
+            .bar(format!("J1 beside a snapshot, {runs} runs"), runs * STEPS);
         let rate = work.work(runs, &bar).await?.activities_per_s();
         if opened.elapsed() >= open_for {
             break rate;
@@ -93,7 +99,10 @@ async fn figures(
 async fn empty(bench: &Bench, runs: usize) -> anyhow::Result<f64> {
     let database = bench.database().await?;
     let work = Embedded::open(&database.url).await?;
-    let bar = bench.progress().bar(format!("J1 in an empty database, {runs} runs"), runs * STEPS);
+    let bar = bench.progress().bar(
+        format!("J1 in an empty database, {runs} runs"),
+        runs * STEPS,
+    );
     let done = work.work(runs, &bar).await?;
     work.engine.shutdown().await?;
     Ok(done.activities_per_s())
@@ -112,9 +121,14 @@ async fn fill(url: &str, runs: usize, bar: &Bar) -> anyhow::Result<()> {
 
 async fn write(store: &dyn WorkflowEventStore, runs: usize) -> anyhow::Result<()> {
     let ids = turns::start(store, runs, "finished").await?;
-    let whole = ids.iter().map(|id| whole_run(*id)).collect::<anyhow::Result<Vec<_>>>()?;
+    let whole = ids
+        .iter()
+        .map(|id| whole_run(*id))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let outcomes = store.commit_turns(whole, None).await?;
-    let all = outcomes.iter().all(|outcome| matches!(outcome, TurnOutcome::Committed(_)));
+    let all = outcomes
+        .iter()
+        .all(|outcome| matches!(outcome, TurnOutcome::Committed(_)));
     ensure!(all, "finished runs could not be written");
     Ok(())
 }
@@ -151,7 +165,11 @@ impl Snapshot {
     async fn open(database: &Database) -> anyhow::Result<Self> {
         if database.kind == Kind::Postgres {
             let client = raw::connect(&database.url).await?;
-            client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;
+            client
+                .batch_execute(
+                    "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class",
+                )
+                .await?;
             return Ok(Self::Postgres(client));
         }
         let path = database.path().context("a SQLite database has a path")?;

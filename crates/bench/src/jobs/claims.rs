@@ -32,7 +32,9 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 
 async fn measure(bench: &Bench, database: &Database, claimers: usize) -> anyhow::Result<Figures> {
     let (queue, max) = (bench.options.queue(), bench.options.sizes.claim_max);
-    let bar = bench.progress().bar(format!("J5, {claimers} claimers"), queue);
+    let bar = bench
+        .progress()
+        .bar(format!("J5, {claimers} claimers"), queue);
     let store = open(&database.url, OpenOptions::default()).await?;
     fill(&*store, queue).await?;
     let claimed = Arc::new(AtomicUsize::new(0));
@@ -50,7 +52,10 @@ async fn measure(bench: &Bench, database: &Database, claimers: usize) -> anyhow:
     let times = try_join_all(work).await?;
     let took = began.elapsed();
     bar.set(queue);
-    ensure!(claimed.load(Ordering::Relaxed) == queue, "a task was claimed twice");
+    ensure!(
+        claimed.load(Ordering::Relaxed) == queue,
+        "a task was claimed twice"
+    );
     let mut latency = histogram()?;
     for time in times.into_iter().flatten() {
         note(&mut latency, time);
@@ -116,7 +121,9 @@ async fn fill(store: &dyn WorkflowEventStore, tasks: usize) -> anyhow::Result<()
             turn
         });
         let outcomes = store.commit_turns(first.collect(), None).await?;
-        let all = outcomes.iter().all(|outcome| matches!(outcome, TurnOutcome::Committed(_)));
+        let all = outcomes
+            .iter()
+            .all(|outcome| matches!(outcome, TurnOutcome::Committed(_)));
         ensure!(all, "the queue could not be filled");
     }
     Ok(())

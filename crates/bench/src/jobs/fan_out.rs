@@ -50,7 +50,11 @@ async fn measure(database: &Database, width: usize) -> anyhow::Result<Figures> {
     figures.add("resident_mib_grown", (resident_mib()? - before).max(0.0));
     engine.shutdown().await?;
     if database.kind == Kind::Postgres {
-        figures.raw = Some(raw::fan_out::took(&database.url, width).await?.as_secs_f64());
+        figures.raw = Some(
+            raw::fan_out::took(&database.url, width)
+                .await?
+                .as_secs_f64(),
+        );
     }
     Ok(figures)
 }

@@ -34,9 +34,15 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
         .await?;
     if let Some(max) = bench.options.sizes.max_ratio {
         // Not there where there are too few steps: that is no proof either.
-        let ratio = figures.values.get("last_to_first").and_then(serde_json::Value::as_f64);
+        let ratio = figures
+            .values
+            .get("last_to_first")
+            .and_then(serde_json::Value::as_f64);
         let ratio = ratio.context("there are too few steps for --max-ratio")?;
-        ensure!(ratio <= max, "a step of the last part costs {ratio:.2} of one of the first, {max} is allowed");
+        ensure!(
+            ratio <= max,
+            "a step of the last part costs {ratio:.2} of one of the first, {max} is allowed"
+        );
     }
     Ok(())
 }

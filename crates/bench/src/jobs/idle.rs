@@ -68,13 +68,17 @@ async fn look(bench: &Bench, database: &Database, mode: Mode, pid: u32) -> anyho
     tokio::time::sleep(time).await;
     let (took, used) = (began.elapsed(), cpu_time(pid)? - cpu);
     let percent = used.as_secs_f64() / took.as_secs_f64() * 100.0;
-    let mut figures = Figures::time("J10", mode, "cpu_percent", percent).with("idle_s", time.as_secs());
+    let mut figures =
+        Figures::time("J10", mode, "cpu_percent", percent).with("idle_s", time.as_secs());
     if let (Some(meter), Some(before)) = (meter, before) {
         let cost = meter.read().await?.since(before);
         // Counts are published late: what is read covers the time until the reading.
         let seconds = began.elapsed().as_secs_f64();
         figures.add("transactions_per_s", cost.commits / seconds);
-        figures.add("queries_per_s", cost.statements.unwrap_or(cost.commits) / seconds);
+        figures.add(
+            "queries_per_s",
+            cost.statements.unwrap_or(cost.commits) / seconds,
+        );
         // Who asks nothing costs nothing: there is no ratio to that.
         figures.raw = Some(0.0);
     }
@@ -119,7 +123,10 @@ async fn connection(url: &str, numbers: &[usize]) -> anyhow::Result<Vec<Session>
         .await
         .context("the channel has room")?;
         let mut client = WorkerClient::new(channel.clone());
-        let mut down = client.session(ReceiverStream::new(messages)).await?.into_inner();
+        let mut down = client
+            .session(ReceiverStream::new(messages))
+            .await?
+            .into_inner();
         let first = down.message().await?.and_then(|first| first.message);
         let Some(server_message::Message::Welcome(_)) = first else {
             bail!("the server did not say welcome, but {first:?}")

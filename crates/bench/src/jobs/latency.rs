@@ -133,7 +133,10 @@ async fn figures(mode: Mode, database: &Database, seen: Seen) -> anyhow::Result<
         figures.raw = Some(percentile_ms(&commit, 50.0));
         figures.add("raw_p99_ms", percentile_ms(&commit, 99.0));
         // The raw p99 is one bad moment; the yardstick of the aims is the ordinary commit.
-        figures.add("p99_to_raw_p50", p99 / percentile_ms(&commit, 50.0).max(1e-3));
+        figures.add(
+            "p99_to_raw_p50",
+            p99 / percentile_ms(&commit, 50.0).max(1e-3),
+        );
     }
     Ok(figures)
 }

@@ -134,6 +134,9 @@ mod tests {
         let all = Job::chosen(&[Job::J1, Job::All]);
         assert_eq!(all.len(), 11);
         assert!(!all.contains(&Job::All));
-        assert_eq!(Job::chosen(&[Job::J3, Job::J1, Job::J3]), [Job::J3, Job::J1]);
+        assert_eq!(
+            Job::chosen(&[Job::J3, Job::J1, Job::J3]),
+            [Job::J3, Job::J1]
+        );
     }
 }

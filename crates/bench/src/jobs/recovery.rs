@@ -64,7 +64,9 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 }
 
 async fn measure(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Figures> {
-    let bar = bench.progress().bar(format!("J8, {runs} runs in flight"), runs);
+    let bar = bench
+        .progress()
+        .bar(format!("J8, {runs} runs in flight"), runs);
     let victim = Ready::start(&["child-victim", &database.url, &runs.to_string()]).await?;
     let killed = Instant::now();
     victim.kill().await?;
@@ -101,7 +103,8 @@ async fn measure(bench: &Bench, database: &Database, runs: usize) -> anyhow::Res
         note(&mut latency, wait);
     }
     let after_lease = took.as_secs_f64() - lease.as_secs_f64();
-    let mut figures = Figures::time("J8", Mode::Embedded, "seconds", took.as_secs_f64()).with("runs", runs);
+    let mut figures =
+        Figures::time("J8", Mode::Embedded, "seconds", took.as_secs_f64()).with("runs", runs);
     figures.add("lease_s", lease.as_secs_f64());
     figures.add("seconds_after_lease", after_lease);
     figures.add_latency("moved_", latency);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use everruns_durable::prelude::*;
+use everruns_durable::workflow::WorkflowDefinition as _;
 
 use crate::bench::Bench;
 use crate::database::{Database, Kind};
@@ -49,8 +50,13 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 type Seen = (Duration, hdrhistogram::Histogram<u64>);
 
 async fn to_one(bench: &Bench, database: &Database, signals: usize) -> anyhow::Result<Seen> {
-    let bar = bench.progress().bar(format!("J7, {signals} signals to one run"), signals);
-    let engine = Engine::open(&database.url).workflow::<listener>().start().await?;
+    let bar = bench
+        .progress()
+        .bar(format!("J7, {signals} signals to one run"), signals);
+    let engine = Engine::open(&database.url)
+        .workflow::<listener>()
+        .start()
+        .await?;
     let client = engine.client();
     let run = client.start::<listener>(signals as u64).await?;
     let began = Instant::now();
@@ -68,8 +74,13 @@ async fn to_one(bench: &Bench, database: &Database, signals: usize) -> anyhow::R
 }
 
 async fn one_each(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Seen> {
-    let bar = bench.progress().bar(format!("J7, a signal to each of {runs} runs"), runs);
-    let engine = Engine::open(&database.url).workflow::<listener>().start().await?;
+    let bar = bench
+        .progress()
+        .bar(format!("J7, a signal to each of {runs} runs"), runs);
+    let engine = Engine::open(&database.url)
+        .workflow::<listener>()
+        .start()
+        .await?;
     let client = engine.client();
     let starts = (0..runs).map(|_| client.start::<listener>(1).into_future());
     let started = try_join_all(starts).await?;

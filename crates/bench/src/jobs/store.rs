@@ -30,7 +30,9 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
         // One at a time would take too long with as many.
         let share = if *batch < 10 { 20 } else { 1 };
         let runs = (bench.options.comparison_runs() / share).max(CONNECTIONS);
-        let bar = bench.progress().bar(format!("store, sets of {batch}"), runs);
+        let bar = bench
+            .progress()
+            .bar(format!("store, sets of {batch}"), runs);
         bench
             .case(async |database| measure(database, *batch, runs).await)
             .await?;

@@ -32,7 +32,9 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 
 async fn embedded(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Figures> {
     let work = Embedded::open(&database.url).await?;
-    let bar = bench.progress().bar(format!("J1, {runs} runs"), runs * STEPS);
+    let bar = bench
+        .progress()
+        .bar(format!("J1, {runs} runs"), runs * STEPS);
     let meter = Meter::of(database).await?;
     let before = match &meter {
         Some(meter) => Some(meter.read().await?),
@@ -41,7 +43,11 @@ async fn embedded(bench: &Bench, database: &Database, runs: usize) -> anyhow::Re
     let done = work.work(runs, &bar).await?;
     let mut figures = figures(Mode::Embedded, runs, done);
     if let (Some(meter), Some(before)) = (meter, before) {
-        let cost = meter.read().await?.since(before).per("activity", runs * STEPS);
+        let cost = meter
+            .read()
+            .await?
+            .since(before)
+            .per("activity", runs * STEPS);
         figures.add_all(cost.iter().map(|(name, value)| (name.as_str(), *value)));
     }
     work.engine.shutdown().await?;
@@ -51,7 +57,9 @@ async fn embedded(bench: &Bench, database: &Database, runs: usize) -> anyhow::Re
 async fn remote(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Figures> {
     let processes = Remote::start(&database.url).await?;
     let client = Client::connect(processes.url.as_str()).await?;
-    let bar = bench.progress().bar(format!("J1 remote, {runs} runs"), runs * STEPS);
+    let bar = bench
+        .progress()
+        .bar(format!("J1 remote, {runs} runs"), runs * STEPS);
     let done = work_elsewhere(&client, runs, &bar).await?;
     let figures = figures(Mode::Remote, runs, done);
     processes.stop().await?;
@@ -59,7 +67,8 @@ async fn remote(bench: &Bench, database: &Database, runs: usize) -> anyhow::Resu
 }
 
 fn figures(mode: Mode, runs: usize, done: Done) -> Figures {
-    let mut figures = Figures::rate("J1", mode, "activities_per_s", done.activities_per_s()).with("runs", runs);
+    let mut figures =
+        Figures::rate("J1", mode, "activities_per_s", done.activities_per_s()).with("runs", runs);
     figures.add("seconds", done.took.as_secs_f64());
     if let Some(ratio) = done.series.last_half() {
         figures.add("last_quarter_to_third", ratio);
@@ -68,7 +77,11 @@ fn figures(mode: Mode, runs: usize, done: Done) -> Figures {
     figures
 }
 
-async fn with_raw(database: &Database, runs: usize, mut figures: Figures) -> anyhow::Result<Figures> {
+async fn with_raw(
+    database: &Database,
+    runs: usize,
+    mut figures: Figures,
+) -> anyhow::Result<Figures> {
     if database.kind == Kind::Postgres {
         figures.raw = Some(client200::activities_per_s(&database.url, runs).await?);
     }

@@ -91,22 +91,38 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 }
 
 /// Starts sleepers that are due evenly over a time, and waits until all are over.
-async fn due(bench: &Bench, database: &Database, case: &str, spread: Duration) -> anyhow::Result<Figures> {
+async fn due(
+    bench: &Bench,
+    database: &Database,
+    case: &str,
+    spread: Duration,
+) -> anyhow::Result<Figures> {
     let timers = bench.options.timers();
-    let bar = bench.progress().bar(format!("J6 {case}, {timers} sleepers"), timers);
-    let engine = Engine::open(&database.url).workflow::<Sleeper>().start().await?;
+    let bar = bench
+        .progress()
+        .bar(format!("J6 {case}, {timers} sleepers"), timers);
+    let engine = Engine::open(&database.url)
+        .workflow::<Sleeper>()
+        .start()
+        .await?;
     let client = engine.client();
     let first = head_start(&client, timers).await?;
     let spread_us = i64::try_from(spread.as_micros())?;
     let places = 0..i64::try_from(timers)?;
-    let dues: Vec<i64> = places.map(|n| first + spread_us * n / timers.max(1) as i64).collect();
+    let dues: Vec<i64> = places
+        .map(|n| first + spread_us * n / timers.max(1) as i64)
+        .collect();
     *LATENESS.lock() = Some(histogram()?);
     start(&client, &dues, &bar).await?;
     ensure!(
         monotonic_us() < first,
         "the sleepers could not be started before the first was due; is something else busy?"
     );
-    while LATENESS.lock().as_ref().is_some_and(|seen| seen.len() < timers as u64) {
+    while LATENESS
+        .lock()
+        .as_ref()
+        .is_some_and(|seen| seen.len() < timers as u64)
+    {
         tokio::time::sleep(LOOK).await;
     }
     while unfinished(&**client.store(), Sleeper::TYPE).await? > 0 {
@@ -175,7 +191,9 @@ async fn start(client: &Client, dues: &[i64], bar: &Bar) -> anyhow::Result<()> {
 }
 
 async fn start_set(client: &Client, dues: &[i64]) -> anyhow::Result<()> {
-    let starts = dues.iter().map(|due| client.start::<Sleeper>(*due).into_future());
+    let starts = dues
+        .iter()
+        .map(|due| client.start::<Sleeper>(*due).into_future());
     try_join_all(starts).await?;
     Ok(())
 }
@@ -183,7 +201,9 @@ async fn start_set(client: &Client, dues: &[i64]) -> anyhow::Result<()> {
 /// A J1 in a database of its own.
 async fn j1_alone(bench: &Bench) -> anyhow::Result<f64> {
     let runs = bench.options.comparison_runs();
-    let bar = bench.progress().bar(format!("J1 to compare, {runs} runs"), runs);
+    let bar = bench
+        .progress()
+        .bar(format!("J1 to compare, {runs} runs"), runs);
     let database = bench.database().await?;
     let work = Embedded::open(&database.url).await?;
     let done = work.work(runs, &bar).await?;
@@ -196,7 +216,9 @@ async fn parked(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     let parked = bench.options.parked();
     let runs = bench.options.comparison_runs();
     let alone = j1_alone(bench).await?;
-    let bar = bench.progress().bar(format!("J6 parked, {parked} runs"), parked);
+    let bar = bench
+        .progress()
+        .bar(format!("J6 parked, {parked} runs"), parked);
     let before = resident_mib()?;
     let work = Embedded::start(Engine::open(&database.url).workflow::<Sleeper>()).await?;
     let client = work.engine.client();
@@ -210,7 +232,9 @@ async fn parked(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     }
     let resident = resident_mib()?;
     drop(bar);
-    let bar = bench.progress().bar(format!("J1 beside {parked} parked, {runs} runs"), runs);
+    let bar = bench
+        .progress()
+        .bar(format!("J1 beside {parked} parked, {runs} runs"), runs);
     let beside = work.work(runs, &bar).await?.activities_per_s();
     work.engine.shutdown().await?;
     let mut figures = Figures::rate("J6", Mode::Embedded, "j1_beside_to_alone", beside / alone)

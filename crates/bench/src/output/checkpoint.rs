@@ -52,7 +52,10 @@ impl Checkpoints {
             told("job", figures.job)
                 && told("db", db)
                 && told("mode", figures.mode.as_str())
-                && figures.parameters.iter().all(|(name, value)| fields.get(name) == Some(value))
+                && figures
+                    .parameters
+                    .iter()
+                    .all(|(name, value)| fields.get(name) == Some(value))
         };
         let entry = self.entries.iter().rev().find(same)?;
         let value = entry.fields.get(figures.headline.name)?.as_f64()?;
@@ -79,12 +82,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Entry>> {
 }
 
 /// Keeps what was measured; a checkpoint of that name is replaced.
-pub(super) fn save(
-    folder: &Path,
-    name: &str,
-    lines: &[Line],
-    db: &str,
-) -> anyhow::Result<PathBuf> {
+pub(super) fn save(folder: &Path, name: &str, lines: &[Line], db: &str) -> anyhow::Result<PathBuf> {
     let saved_at = Timestamp::now().to_string();
     let mut text = String::new();
     for line in lines {
@@ -109,7 +107,8 @@ mod tests {
     use crate::options::Mode;
 
     fn line(value: f64, runs: u32) -> Line {
-        let figures = Figures::rate("J1", Mode::Embedded, "activities_per_s", value).with("runs", runs);
+        let figures =
+            Figures::rate("J1", Mode::Embedded, "activities_per_s", value).with("runs", runs);
         Line::Measured {
             figures,
             earlier: None,
@@ -119,9 +118,20 @@ mod tests {
     #[test]
     fn the_last_one_of_the_same_case_is_found() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert!(Checkpoints::load(&folder.path().join("none")).expect("empty").entries.is_empty());
+        assert!(
+            Checkpoints::load(&folder.path().join("none"))
+                .expect("empty")
+                .entries
+                .is_empty()
+        );
         save(folder.path(), "zero", &[line(10.0, 100)], "memory").expect("kept");
-        save(folder.path(), "more", &[line(20.0, 100), line(30.0, 200)], "memory").expect("kept");
+        save(
+            folder.path(),
+            "more",
+            &[line(20.0, 100), line(30.0, 200)],
+            "memory",
+        )
+        .expect("kept");
         let kept = Checkpoints::load(folder.path()).expect("read");
         let Line::Measured { figures, .. } = line(1.0, 100) else {
             panic!("measured")

@@ -82,7 +82,11 @@ impl Output {
     }
 
     /// A job failed.
-    pub(crate) fn failed(&mut self, job: &'static str, error: &anyhow::Error) -> anyhow::Result<()> {
+    pub(crate) fn failed(
+        &mut self,
+        job: &'static str,
+        error: &anyhow::Error,
+    ) -> anyhow::Result<()> {
         let why = format!("{error:#}");
         let object = json!({"job": job, "db": self.kind.as_str(), "error": why});
         self.tell(&object, Line::Failed { job, why })
@@ -116,7 +120,8 @@ impl Output {
         if let Some(path) = &options.report {
             let page = page::render(&self.lines, db);
             let written = std::fs::write(path, page);
-            written.with_context(|| format!("the report {} could not be written", path.display()))?;
+            written
+                .with_context(|| format!("the report {} could not be written", path.display()))?;
             eprintln!("charts in {}", path.display());
         }
         Ok(())

@@ -37,19 +37,31 @@ fn section(line: &Line) -> String {
     let (figures, earlier) = match line {
         Line::Measured { figures, earlier } => (figures, earlier),
         Line::Failed { job, why } => {
-            return format!("<section><h2>{job}</h2><p class=\"bad\">failed: {}</p></section>", escape(why));
+            return format!(
+                "<section><h2>{job}</h2><p class=\"bad\">failed: {}</p></section>",
+                escape(why)
+            );
         }
         Line::Skipped { job, why } => {
-            return format!("<section><h2>{job}</h2><p>skipped: {}</p></section>", escape(why));
+            return format!(
+                "<section><h2>{job}</h2><p>skipped: {}</p></section>",
+                escape(why)
+            );
         }
     };
     let mut rows = rows(&figures.parameters) + &rows_of(figures);
     if let Some(earlier) = earlier {
         rows += &row("checkpoint", &change(figures, earlier));
     }
-    let histograms = figures.histograms.iter().map(|(title, latency)| latency_chart(title, latency));
+    let histograms = figures
+        .histograms
+        .iter()
+        .map(|(title, latency)| latency_chart(title, latency));
     let charts: String = histograms.collect();
-    let throughput = figures.series.as_ref().map_or_else(String::new, |series| rate_chart(&series.rates()));
+    let throughput = figures
+        .series
+        .as_ref()
+        .map_or_else(String::new, |series| rate_chart(&series.rates()));
     format!(
         "<section><h2>{} {}</h2><table>{rows}</table>{charts}{throughput}</section>",
         figures.job,
@@ -69,11 +81,18 @@ fn rows_of(figures: &Figures) -> String {
 }
 
 fn rows(values: &Map<String, Value>) -> String {
-    values.iter().map(|(name, value)| row(name, &value.to_string())).collect()
+    values
+        .iter()
+        .map(|(name, value)| row(name, &value.to_string()))
+        .collect()
 }
 
 fn row(name: &str, value: &str) -> String {
-    format!("<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value))
+    format!(
+        "<tr><th>{}</th><td>{}</td></tr>",
+        escape(name),
+        escape(value)
+    )
 }
 
 /// How often which latency, on a logarithmic axis.
@@ -91,7 +110,9 @@ fn latency_chart(title: &str, latency: &Histogram<u64>) -> String {
                 let micros = (value.value_iterated_to() as f64).min(latency.max() as f64);
                 micros >= edge(bar) - 0.5 && (micros < edge(bar + 1) - 0.5 || bar + 1 == BARS)
             });
-            recorded.map(|value| value.count_since_last_iteration() as f64).sum()
+            recorded
+                .map(|value| value.count_since_last_iteration() as f64)
+                .sum()
         })
         .collect();
     let most = counts.iter().copied().fold(1.0, f64::max);
@@ -100,12 +121,23 @@ fn latency_chart(title: &str, latency: &Histogram<u64>) -> String {
     for (bar, count) in (0..BARS).zip(&counts) {
         let height = count / most * (HEIGHT - 2.0 * MARGIN);
         let (x, y) = (MARGIN + step * f64::from(bar), HEIGHT - MARGIN - height);
-        let _ = write!(bars, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"#4a7db5\"/>", step - 1.0);
+        let _ = write!(
+            bars,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"#4a7db5\"/>",
+            step - 1.0
+        );
     }
     for bar in (0..=BARS).step_by(12) {
-        bars += &label(MARGIN + step * f64::from(bar), HEIGHT - MARGIN + 16.0, &format!("{:.2} ms", edge(bar) / 1000.0));
+        bars += &label(
+            MARGIN + step * f64::from(bar),
+            HEIGHT - MARGIN + 16.0,
+            &format!("{:.2} ms", edge(bar) / 1000.0),
+        );
     }
-    let title = format!("{title}: {} values, the most in one bar {most:.0}", latency.len());
+    let title = format!(
+        "{title}: {} values, the most in one bar {most:.0}",
+        latency.len()
+    );
     chart(&title, &bars)
 }
 
@@ -121,16 +153,26 @@ fn rate_chart(rates: &[(f64, f64)]) -> String {
         format!("{x:.1},{y:.1}")
     };
     let points: Vec<String> = rates.iter().map(place).collect();
-    let mut drawn = format!("<polyline fill=\"none\" stroke=\"#4a7db5\" stroke-width=\"1.5\" points=\"{}\"/>", points.join(" "));
+    let mut drawn = format!(
+        "<polyline fill=\"none\" stroke=\"#4a7db5\" stroke-width=\"1.5\" points=\"{}\"/>",
+        points.join(" ")
+    );
     for quarter in 0..=4_u32 {
         let part = f64::from(quarter) / 4.0;
-        drawn += &label(MARGIN + part * (WIDTH - 2.0 * MARGIN), HEIGHT - MARGIN + 16.0, &format!("{:.1} s", part * end));
+        drawn += &label(
+            MARGIN + part * (WIDTH - 2.0 * MARGIN),
+            HEIGHT - MARGIN + 16.0,
+            &format!("{:.1} s", part * end),
+        );
     }
     chart(&format!("throughput, the most {most:.0}/s"), &drawn)
 }
 
 fn label(x: f64, y: f64, text: &str) -> String {
-    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", escape(text))
+    format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>",
+        escape(text)
+    )
 }
 
 fn chart(title: &str, drawn: &str) -> String {
@@ -144,7 +186,10 @@ fn chart(title: &str, drawn: &str) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -9,7 +9,15 @@ use crate::figures::{Better, Figures};
 /// One row a case: what was measured, what bare statements reach, what it was before.
 pub(super) fn render(lines: &[Line]) -> Table {
     let mut table = Table::new();
-    table.set_header(["job", "mode", "case", "figures", "raw", "ratio", "checkpoint"]);
+    table.set_header([
+        "job",
+        "mode",
+        "case",
+        "figures",
+        "raw",
+        "ratio",
+        "checkpoint",
+    ]);
     for line in lines {
         match line {
             Line::Measured { figures, earlier } => {
@@ -18,9 +26,15 @@ pub(super) fn render(lines: &[Line]) -> Table {
                     figures.mode.as_str().to_owned(),
                     pairs(&figures.parameters),
                     pairs(&figures.values),
-                    figures.raw.map_or_else(String::new, |raw| format!("{raw:.3}")),
-                    figures.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")),
-                    earlier.as_ref().map_or_else(String::new, |earlier| change(figures, earlier)),
+                    figures
+                        .raw
+                        .map_or_else(String::new, |raw| format!("{raw:.3}")),
+                    figures
+                        .ratio()
+                        .map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+                    earlier
+                        .as_ref()
+                        .map_or_else(String::new, |earlier| change(figures, earlier)),
                 ]);
             }
             Line::Failed { job, why } => {
@@ -35,7 +49,10 @@ pub(super) fn render(lines: &[Line]) -> Table {
 }
 
 fn pairs(values: &Map<String, Value>) -> String {
-    let shown: Vec<String> = values.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect();
+    let shown: Vec<String> = values
+        .iter()
+        .map(|(name, value)| format!("{name} {}", plain(value)))
+        .collect();
     shown.join("\n")
 }
 
@@ -82,6 +99,9 @@ mod tests {
             why: "too slow".to_owned(),
         };
         let table = render(&[line]).to_string();
-        assert!(table.contains("J6") && table.contains("too slow"), "{table}");
+        assert!(
+            table.contains("J6") && table.contains("too slow"),
+            "{table}"
+        );
     }
 }

@@ -28,10 +28,17 @@ const CLAIM: &str = "WITH pick AS MATERIALIZED (
     RETURNING t.id, t.input, t.options";
 
 /// Tasks claimed per second.
-pub(crate) async fn tasks_per_s(url: &str, queue: usize, claimers: usize, max: usize) -> anyhow::Result<f64> {
+pub(crate) async fn tasks_per_s(
+    url: &str,
+    queue: usize,
+    claimers: usize,
+    max: usize,
+) -> anyhow::Result<f64> {
     let setup = prepared(url).await?;
     setup.execute(FILL, &[&i64::try_from(queue)?]).await?;
-    setup.batch_execute("VACUUM ANALYZE durable_bench_raw.tasks").await?;
+    setup
+        .batch_execute("VACUUM ANALYZE durable_bench_raw.tasks")
+        .await?;
     let max = i64::try_from(max)?;
     let mut clients = Vec::new();
     for _ in 0..claimers.min(CONNECTIONS_MAX) {
@@ -46,7 +53,9 @@ pub(crate) async fn tasks_per_s(url: &str, queue: usize, claimers: usize, max: u
         let claimer = async move {
             // One that finds nothing while others hold the rest locked looks again.
             while claimed.load(Ordering::Relaxed) < queue {
-                let rows = client.query(&claim, &[&max, &"bench", &Uuid::now_v7()]).await?;
+                let rows = client
+                    .query(&claim, &[&max, &"bench", &Uuid::now_v7()])
+                    .await?;
                 claimed.fetch_add(rows.len(), Ordering::Relaxed);
             }
             anyhow::Ok(())
@@ -55,6 +64,9 @@ pub(crate) async fn tasks_per_s(url: &str, queue: usize, claimers: usize, max: u
     });
     try_join_all(claimers).await?;
     let took: Duration = began.elapsed();
-    ensure!(claimed.load(Ordering::Relaxed) == queue, "a task was claimed twice");
+    ensure!(
+        claimed.load(Ordering::Relaxed) == queue,
+        "a task was claimed twice"
+    );
     Ok(per_second(queue, took))
 }

@@ -21,14 +21,19 @@ const SETUP: &str = "
     VACUUM ANALYZE durable_bench_raw.accounts;";
 
 /// How long one commit takes, so many times; nothing for a store without one.
-pub(crate) async fn latency(database: &Database, times: usize) -> anyhow::Result<Option<Histogram<u64>>> {
+pub(crate) async fn latency(
+    database: &Database,
+    times: usize,
+) -> anyhow::Result<Option<Histogram<u64>>> {
     match database.kind {
         Kind::Memory => Ok(None),
         Kind::Postgres => postgres(&database.url, times).await.map(Some),
         Kind::Sqlite => {
             let path = database.path().context("a SQLite database has a path")?;
             let path = format!("{path}-commits");
-            tokio::task::spawn_blocking(move || sqlite(&path, times)).await?.map(Some)
+            tokio::task::spawn_blocking(move || sqlite(&path, times))
+                .await?
+                .map(Some)
         }
     }
 }
@@ -45,11 +50,15 @@ async fn postgres(url: &str, times: usize) -> anyhow::Result<Histogram<u64>> {
         let aid = n.wrapping_mul(7919).rem_euclid(ACCOUNTS) + 1;
         let began = Instant::now();
         client.batch_execute("BEGIN").await?;
-        let update = format!("UPDATE durable_bench_raw.accounts SET balance = balance + {n} WHERE aid = {aid}");
+        let update = format!(
+            "UPDATE durable_bench_raw.accounts SET balance = balance + {n} WHERE aid = {aid}"
+        );
         client.batch_execute(&update).await?;
         let read = format!("SELECT balance FROM durable_bench_raw.accounts WHERE aid = {aid}");
         client.simple_query(&read).await?;
-        let insert = format!("INSERT INTO durable_bench_raw.changes (aid, delta, at) VALUES ({aid}, {n}, CURRENT_TIMESTAMP)");
+        let insert = format!(
+            "INSERT INTO durable_bench_raw.changes (aid, delta, at) VALUES ({aid}, {n}, CURRENT_TIMESTAMP)"
+        );
         client.batch_execute(&insert).await?;
         client.batch_execute("END").await?;
         note(&mut latency, began.elapsed());
@@ -62,7 +71,8 @@ fn sqlite(path: &str, times: usize) -> anyhow::Result<Histogram<u64>> {
     let connection = rusqlite::Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.execute_batch("CREATE TABLE commits (id INTEGER PRIMARY KEY, filler BLOB NOT NULL)")?;
+    connection
+        .execute_batch("CREATE TABLE commits (id INTEGER PRIMARY KEY, filler BLOB NOT NULL)")?;
     let mut latency = histogram()?;
     for _ in 0..times {
         let began = Instant::now();

@@ -18,11 +18,9 @@ const TASKS: &str = "INSERT INTO durable_bench_raw.tasks
 const DELETE: &str =
     "DELETE FROM durable_bench_raw.tasks WHERE shard = 0 AND run_id = $1 AND id = ANY($2)";
 
-const RUN: &str =
-    "INSERT INTO durable_bench_raw.instances VALUES (0, $1, 'fan', 'running', 0, '{}', NULL, NULL, $2, $2)";
+const RUN: &str = "INSERT INTO durable_bench_raw.instances VALUES (0, $1, 'fan', 'running', 0, '{}', NULL, NULL, $2, $2)";
 
-const UPDATE: &str =
-    "UPDATE durable_bench_raw.instances SET sequence_num = $2, updated_at = $3 WHERE shard = 0 AND id = $1";
+const UPDATE: &str = "UPDATE durable_bench_raw.instances SET sequence_num = $2, updated_at = $3 WHERE shard = 0 AND id = $1";
 
 /// How long one run with so many parallel activities takes.
 pub(crate) async fn took(url: &str, width: usize) -> anyhow::Result<Duration> {
@@ -37,11 +35,14 @@ pub(crate) async fn took(url: &str, width: usize) -> anyhow::Result<Duration> {
     };
     let tasks: Vec<Uuid> = (0..width).map(|_| Uuid::now_v7()).collect();
     let began = Instant::now();
-    fan.client.execute(RUN, &[&fan.run, &Timestamp::now()]).await?;
+    fan.client
+        .execute(RUN, &[&fan.run, &Timestamp::now()])
+        .await?;
     fan.commit(0, "activity.scheduled", &tasks, &[]).await?;
     for (set, tasks) in tasks.chunks(SET).enumerate() {
         let sequence = width + set * SET;
-        fan.commit(sequence, "activity.completed", &[], tasks).await?;
+        fan.commit(sequence, "activity.completed", &[], tasks)
+            .await?;
     }
     Ok(began.elapsed())
 }

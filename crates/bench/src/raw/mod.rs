@@ -84,7 +84,9 @@ where
         let client = connect(url).await?;
         under_way.push(work(client, items.to_vec()));
     }
-    let tasks = under_way.into_iter().map(|work| async { tokio::spawn(work).await? });
+    let tasks = under_way
+        .into_iter()
+        .map(|work| async { tokio::spawn(work).await? });
     try_join_all(tasks).await?;
     Ok(())
 }

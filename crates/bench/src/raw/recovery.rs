@@ -22,7 +22,8 @@ const FILL: &str = "WITH run AS (
 const RECLAIM: &str = "UPDATE durable_bench_raw.tasks SET claimed_by = 'bench', lease_expires_at = now() + INTERVAL '15 seconds'
     WHERE shard = 0 AND run_id = ANY($1) AND lease_expires_at <= now()";
 
-const READ: &str = "SELECT run_id, sequence_num, event_type, data, payload FROM durable_bench_raw.events
+const READ: &str =
+    "SELECT run_id, sequence_num, event_type, data, payload FROM durable_bench_raw.events
     WHERE shard = 0 AND run_id = ANY($1) ORDER BY run_id, sequence_num";
 
 const FINISH: &str = "WITH gone AS (DELETE FROM durable_bench_raw.tasks WHERE shard = 0 AND run_id = ANY($1) RETURNING run_id),

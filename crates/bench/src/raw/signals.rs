@@ -22,7 +22,8 @@ const EVENTS: &str = "INSERT INTO durable_bench_raw.events
     SELECT 0, u.run, u.arrival + 1, 'signal.received', '{}', '{\"n\":1}', $3
     FROM unnest($1::uuid[], $2::bigint[]) AS u(run, arrival)";
 
-const UPDATE: &str = "UPDATE durable_bench_raw.instances SET sequence_num = sequence_num + 1, updated_at = $2
+const UPDATE: &str =
+    "UPDATE durable_bench_raw.instances SET sequence_num = sequence_num + 1, updated_at = $2
     WHERE shard = 0 AND id = ANY($1)";
 
 /// A signal: to whom, and which of its.

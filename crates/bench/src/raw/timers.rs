@@ -55,7 +55,9 @@ pub(crate) async fn fire(url: &str, timers: usize, spread: Duration) -> anyhow::
     let first = loop {
         let first = Timestamp::now() + head_start;
         let spread = i64::try_from(spread.as_micros())?;
-        client.execute(SPREAD, &[&first.as_microsecond(), &spread, &count]).await?;
+        client
+            .execute(SPREAD, &[&first.as_microsecond(), &spread, &count])
+            .await?;
         if Timestamp::now() < first {
             break first;
         }
