@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use clap::Parser;
 use durable_server::config::{Mode, Sources};
 use durable_server::serve::Server;
 use everruns_durable::prelude::*;
@@ -12,8 +13,48 @@ use tokio::sync::Notify;
 use crate::jobs::{latency, recovery};
 use crate::work::{self, Tally};
 
+/// What the program starts itself as. Not in its help: nobody else has a use for it.
+#[derive(Debug, Parser)]
+#[command(name = "durable-bench")]
+pub(crate) enum Child {
+    /// A server, for jobs in mode `remote`.
+    ChildServer {
+        /// Its store.
+        db: String,
+    },
+    /// A worker of a server.
+    ChildWorker {
+        /// The server's gRPC address.
+        server: String,
+    },
+    /// An engine with runs in flight, to be killed.
+    ChildVictim {
+        /// Its store.
+        db: String,
+        /// How many runs.
+        runs: usize,
+    },
+}
+
+impl Child {
+    /// The child that the arguments ask for, if they ask for one.
+    pub(crate) fn asked_for() -> Option<Self> {
+        let first = std::env::args().nth(1)?;
+        first.starts_with("child-").then(Self::parse)
+    }
+
+    /// Is that child, until the parent is gone.
+    pub(crate) async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::ChildServer { db } => serve(db).await,
+            Self::ChildWorker { server } => work(&server).await,
+            Self::ChildVictim { db, runs } => be_killed(&db, runs).await,
+        }
+    }
+}
+
 /// A server on free ports of the loopback interface, set up by nothing but its arguments.
-pub(crate) async fn serve(db: String) -> anyhow::Result<()> {
+async fn serve(db: String) -> anyhow::Result<()> {
     let flags = BTreeMap::from([
         ("db", db),
         ("migrate", "true".to_owned()),
@@ -36,7 +77,7 @@ pub(crate) async fn serve(db: String) -> anyhow::Result<()> {
 }
 
 /// A worker of a server, with the workflows of J1 and J3.
-pub(crate) async fn work(server: &str) -> anyhow::Result<()> {
+async fn work(server: &str) -> anyhow::Result<()> {
     let builder = work::host(Engine::connect(server), Arc::new(Tally::default()));
     let engine = latency::host(builder).start().await?;
     println!("ready");
@@ -46,7 +87,7 @@ pub(crate) async fn work(server: &str) -> anyhow::Result<()> {
 }
 
 /// An engine whose runs are all within an activity that does not end.
-pub(crate) async fn be_killed(db: &str, runs: usize) -> anyhow::Result<()> {
+async fn be_killed(db: &str, runs: usize) -> anyhow::Result<()> {
     let (began, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let (counts, rings) = (Arc::clone(&began), Arc::clone(&all));
     let engine = recovery::host(Engine::open(db), runs, move |_run| {
