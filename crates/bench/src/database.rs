@@ -134,7 +134,7 @@ impl Database {
         match self.rubbish {
             Rubbish::Nothing => {}
             Rubbish::File(path) => {
-                for end in ["", "-wal", "-shm"] {
+                for end in ["", "-wal", "-shm", ".lock"] {
                     let mut file = path.clone().into_os_string();
                     file.push(end);
                     match std::fs::remove_file(file) {

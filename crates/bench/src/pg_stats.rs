@@ -8,8 +8,8 @@ use tokio_postgres::Client;
 use crate::database::{Database, Kind};
 use crate::raw;
 
-/// PostgreSQL publishes its counts at most once a second.
-const SETTLED_AFTER: Duration = Duration::from_millis(1500);
+/// A connection publishes what it has counted when it does something, at most once a second, or after ten seconds in which it does nothing.
+const SETTLED_AFTER: Duration = Duration::from_secs(11);
 
 const COMMITS: &str = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1";
 

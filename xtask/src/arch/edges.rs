@@ -32,7 +32,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         "durable-testkit",
         &["durable-core", "everruns-durable", "durable-proto"],
     ),
-    ("durable-bench", &["everruns-durable"]),
+    (
+        "durable-bench",
+        &["everruns-durable", "durable-server", "durable-proto"],
+    ),
     ("durable-codegen", &[]),
     ("xtask", &[]),
 ];

@@ -8,7 +8,7 @@ use everruns_durable::persistence::model::{Next, TurnCommit, TurnOutcome};
 use everruns_durable::persistence::{OpenOptions, WorkflowEventStore, open};
 use uuid::Uuid;
 
-use super::Job;
+use super::{Job, throughput};
 use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::Figures;
@@ -38,7 +38,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 async fn finished(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     let backlog = bench.options.backlog();
     let runs = bench.options.comparison_runs();
-    let empty = empty(bench, runs).await?;
+    let empty = throughput::alone(bench).await?;
     let bar = bench
         .progress()
         .bar(format!("J9, {backlog} finished runs"), backlog);
@@ -57,7 +57,7 @@ async fn finished(bench: &Bench, database: &Database) -> anyhow::Result<Figures>
 async fn snapshot(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     let runs = bench.options.comparison_runs();
     let open_for = bench.options.snapshot();
-    let empty = empty(bench, runs).await?;
+    let empty = throughput::alone(bench).await?;
     let work = Embedded::open(&database.url).await?;
     let held = Snapshot::open(database).await?;
     let opened = Instant::now();
@@ -93,19 +93,6 @@ async fn figures(
         figures.raw = Some(client200::activities_per_s(&database.url, runs).await?);
     }
     Ok(figures)
-}
-
-/// J1 in an empty database.
-async fn empty(bench: &Bench, runs: usize) -> anyhow::Result<f64> {
-    let database = bench.database().await?;
-    let work = Embedded::open(&database.url).await?;
-    let bar = bench.progress().bar(
-        format!("J1 in an empty database, {runs} runs"),
-        runs * STEPS,
-    );
-    let done = work.work(runs, &bar).await?;
-    work.engine.shutdown().await?;
-    Ok(done.activities_per_s())
 }
 
 /// Writes finished runs with the history of a J1 each, through the store contract: one turn a run.

@@ -19,7 +19,7 @@ use crate::pg_stats::Meter;
 use crate::process::{cpu_time, server};
 use crate::work::Embedded;
 
-/// What happens at the beginning must be over before it counts: connections, first looks, statistics.
+/// What happens at the beginning must be over before it counts: connections, first looks.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Sessions of one connection: servers bound the streams of each.
 const SESSIONS_EACH: usize = 50;

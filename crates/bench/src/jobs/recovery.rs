@@ -24,6 +24,9 @@ async fn held(ctx: WorkflowContext, _input: ()) -> WorkflowResult<()> {
     ctx.activity_named::<()>("hold", ()).await
 }
 
+/// A worker that is nearly full claims no more: with room for twice as many all are in flight.
+const ROOM: usize = 2;
+
 /// Hosts the workflow; its activity does what the caller says, for all runs at once.
 pub(crate) fn host<F>(
     builder: EngineBuilder,
@@ -34,7 +37,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     builder
-        .max_concurrent_tasks(runs.max(1))
+        .max_concurrent_tasks(runs.max(1) * ROOM)
         .workflow::<held>()
         .activity_fn("hold", move |ctx: ActivityContext, (): ()| {
             let hold = hold(ctx.workflow_id);

@@ -66,6 +66,19 @@ async fn remote(bench: &Bench, database: &Database, runs: usize) -> anyhow::Resu
     with_raw(database, runs, figures).await
 }
 
+/// The figure of an embedded J1 in an empty database, for jobs that compare with it.
+pub(super) async fn alone(bench: &Bench) -> anyhow::Result<f64> {
+    let runs = bench.options.comparison_runs();
+    let bar = bench
+        .progress()
+        .bar(format!("J1 to compare, {runs} runs"), runs * STEPS);
+    let database = bench.database().await?;
+    let work = Embedded::open(&database.url).await?;
+    let done = work.work(runs, &bar).await?;
+    work.engine.shutdown().await?;
+    Ok(done.activities_per_s())
+}
+
 fn figures(mode: Mode, runs: usize, done: Done) -> Figures {
     let mut figures =
         Figures::rate("J1", mode, "activities_per_s", done.activities_per_s()).with("runs", runs);

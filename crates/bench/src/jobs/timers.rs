@@ -9,13 +9,14 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::throughput;
 use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::{Figures, histogram, note, per_second, percentile_ms};
 use crate::options::Mode;
 use crate::output::Bar;
 use crate::process::{monotonic_us, resident_mib};
-use crate::raw;
+use crate::raw::{self, client200};
 use crate::work::{Embedded, unfinished};
 
 /// Runs started at once: the next ones wait, so that what is measured is not the memory of their starts.
@@ -152,7 +153,7 @@ async fn figures(
     let mut figures = if spread.is_zero() {
         let mut figures = Figures::rate("J6", Mode::Embedded, "fired_per_s", fired_per_s);
         figures.raw = raw.map(|raw| per_second(timers, raw.took));
-        let j1 = j1_alone(bench).await?;
+        let j1 = throughput::alone(bench).await?;
         figures.add("j1_activities_per_s", j1);
         figures.add("fired_to_j1", fired_per_s / j1);
         figures
@@ -198,24 +199,11 @@ async fn start_set(client: &Client, dues: &[i64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A J1 in a database of its own.
-async fn j1_alone(bench: &Bench) -> anyhow::Result<f64> {
-    let runs = bench.options.comparison_runs();
-    let bar = bench
-        .progress()
-        .bar(format!("J1 to compare, {runs} runs"), runs);
-    let database = bench.database().await?;
-    let work = Embedded::open(&database.url).await?;
-    let done = work.work(runs, &bar).await?;
-    work.engine.shutdown().await?;
-    Ok(done.activities_per_s())
-}
-
 /// What parked runs hold, and what a J1 beside them loses.
 async fn parked(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     let parked = bench.options.parked();
     let runs = bench.options.comparison_runs();
-    let alone = j1_alone(bench).await?;
+    let alone = throughput::alone(bench).await?;
     let bar = bench
         .progress()
         .bar(format!("J6 parked, {parked} runs"), parked);
@@ -237,17 +225,16 @@ async fn parked(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
         .bar(format!("J1 beside {parked} parked, {runs} runs"), runs);
     let beside = work.work(runs, &bar).await?.activities_per_s();
     work.engine.shutdown().await?;
-    let mut figures = Figures::rate("J6", Mode::Embedded, "j1_beside_to_alone", beside / alone)
+    let mut figures = Figures::rate("J6", Mode::Embedded, "activities_per_s", beside)
         .with("case", "parked")
         .with("parked", parked)
         .with("runs", runs);
+    figures.add("alone_activities_per_s", alone);
+    figures.add("to_alone", beside / alone);
     figures.add("resident_mib", resident);
     figures.add("resident_mib_grown", (resident - before).max(0.0));
-    figures.add("j1_activities_per_s", beside);
-    figures.add("j1_alone_activities_per_s", alone);
     if database.kind == Kind::Postgres {
-        // Bare statements lose nothing beside rows that they do not touch.
-        figures.raw = Some(1.0);
+        figures.raw = Some(client200::activities_per_s(&database.url, runs).await?);
     }
     Ok(figures)
 }
