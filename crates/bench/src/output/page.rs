@@ -118,7 +118,7 @@ fn latency_chart(title: &str, latency: &Histogram<u64>) -> String {
     let most = counts.iter().copied().fold(1.0, f64::max);
     let step = (WIDTH - 2.0 * MARGIN) / f64::from(BARS);
     let mut bars = String::new();
-    for (bar, count) in (0..BARS).zip(&counts) {
+    for (bar, count) in (0..BARS).zip(&counts).filter(|(_, count)| **count > 0.0) {
         let height = count / most * (HEIGHT - 2.0 * MARGIN);
         let (x, y) = (MARGIN + step * f64::from(bar), HEIGHT - MARGIN - height);
         let _ = write!(
@@ -230,7 +230,6 @@ mod tests {
             note(&mut latency, Duration::from_micros(value));
         }
         let chart = latency_chart("latency", &latency);
-        let drawn = chart.matches("<rect").count() - chart.matches("height=\"0.0\"").count();
-        assert_eq!(drawn, 6, "{chart}");
+        assert_eq!(chart.matches("<rect").count(), 6, "{chart}");
     }
 }
