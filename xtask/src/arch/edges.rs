@@ -34,7 +34,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "durable-bench",
-        &["everruns-durable", "durable-server", "durable-proto"],
+        &[
+            "durable-core",
+            "everruns-durable",
+            "durable-server",
+            "durable-proto",
+        ],
     ),
     ("durable-codegen", &[]),
     ("xtask", &[]),
