@@ -10,7 +10,7 @@ use crate::database::{Database, Kind, Place};
 use crate::figures::Figures;
 use crate::jobs::{self, Job};
 use crate::options::Options;
-use crate::output::{Output, Progress};
+use crate::output::Output;
 
 /// Everything that jobs share.
 pub(crate) struct Bench {
@@ -18,7 +18,6 @@ pub(crate) struct Bench {
     pub(crate) options: Options,
     place: Place,
     output: RefCell<Output>,
-    progress: Progress,
     /// Databases that are still to be removed.
     open: RefCell<Vec<Database>>,
 }
@@ -29,7 +28,6 @@ impl Bench {
         let place = Place::new(&options.db, options.in_place)?;
         Ok(Self {
             output: RefCell::new(Output::new(&options, place.kind())?),
-            progress: Progress::default(),
             open: RefCell::default(),
             place,
             options,
@@ -70,11 +68,6 @@ impl Bench {
     /// Which kind of store is measured.
     pub(crate) const fn kind(&self) -> Kind {
         self.place.kind()
-    }
-
-    /// Bars, for whoever watches.
-    pub(crate) const fn progress(&self) -> &Progress {
-        &self.progress
     }
 
     /// A case that this store cannot have.

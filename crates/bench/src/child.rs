@@ -18,17 +18,20 @@ use crate::work::{self, Tally};
 #[command(name = "durable-bench")]
 pub(crate) enum Child {
     /// A server, for jobs in mode `remote`.
-    ChildServer {
+    #[command(name = "child-server")]
+    Server {
         /// Its store.
         db: String,
     },
     /// A worker of a server.
-    ChildWorker {
+    #[command(name = "child-worker")]
+    Worker {
         /// The server's gRPC address.
         server: String,
     },
     /// An engine with runs in flight, to be killed.
-    ChildVictim {
+    #[command(name = "child-victim")]
+    Victim {
         /// Its store.
         db: String,
         /// How many runs.
@@ -46,9 +49,9 @@ impl Child {
     /// Is that child, until the parent is gone.
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self {
-            Self::ChildServer { db } => serve(db).await,
-            Self::ChildWorker { server } => work(&server).await,
-            Self::ChildVictim { db, runs } => be_killed(&db, runs).await,
+            Self::Server { db } => serve(db).await,
+            Self::Worker { server } => work(&server).await,
+            Self::Victim { db, runs } => be_killed(&db, runs).await,
         }
     }
 }

@@ -39,15 +39,11 @@ async fn finished(bench: &Bench, database: &Database) -> anyhow::Result<Figures>
     let backlog = bench.options.backlog();
     let runs = bench.options.comparison_runs();
     let empty = throughput::alone(bench).await?;
-    let bar = bench
-        .progress()
-        .bar(format!("J9, {backlog} finished runs"), backlog);
+    let bar = Bar::new(format!("J9, {backlog} finished runs"), backlog);
     fill(&database.url, backlog, &bar).await?;
     drop(bar);
     let work = Embedded::open(&database.url).await?;
-    let bar = bench
-        .progress()
-        .bar(format!("J1 beside them, {runs} runs"), runs * STEPS);
+    let bar = Bar::new(format!("J1 beside them, {runs} runs"), runs * STEPS);
     let rate = work.work(runs, &bar).await?.activities_per_s();
     work.engine.shutdown().await?;
     let figures = figures(database, "finished", runs, rate, empty).await?;
@@ -63,9 +59,7 @@ async fn snapshot(bench: &Bench, database: &Database) -> anyhow::Result<Figures>
     let opened = Instant::now();
     // What it costs grows while it is open: the last J1 counts, which ends when it has been open for long enough.
     let rate = loop {
-        let bar = bench
-            .progress()
-            .bar(format!("J1 beside a snapshot, {runs} runs"), runs * STEPS);
+        let bar = Bar::new(format!("J1 beside a snapshot, {runs} runs"), runs * STEPS);
         let rate = work.work(runs, &bar).await?.activities_per_s();
         if opened.elapsed() >= open_for {
             break rate;

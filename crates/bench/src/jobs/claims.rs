@@ -15,6 +15,7 @@ use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::{Figures, histogram, note, per_second};
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::{raw, turns};
 
 /// Turns committed at once while the queue is filled.
@@ -32,9 +33,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 
 async fn measure(bench: &Bench, database: &Database, claimers: usize) -> anyhow::Result<Figures> {
     let (queue, max) = (bench.options.queue(), bench.options.sizes.claim_max);
-    let bar = bench
-        .progress()
-        .bar(format!("J5, {claimers} claimers"), queue);
+    let bar = Bar::new(format!("J5, {claimers} claimers"), queue);
     let store = open(&database.url, OpenOptions::default()).await?;
     fill(&*store, queue).await?;
     let claimed = Arc::new(AtomicUsize::new(0));

@@ -9,6 +9,7 @@ use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::{Figures, per_second};
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::process::resident_mib;
 use crate::raw;
 
@@ -22,7 +23,7 @@ async fn fan(ctx: WorkflowContext, width: u32) -> WorkflowResult<u64> {
 /// Every width.
 pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
     for width in bench.options.widths() {
-        let bar = bench.progress().bar(format!("J2, {width} activities"), 1);
+        let bar = Bar::new(format!("J2, {width} activities"), 1);
         bench
             .case(async |database| measure(database, width).await)
             .await?;

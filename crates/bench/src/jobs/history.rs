@@ -11,6 +11,7 @@ use crate::bench::Bench;
 use crate::database::Database;
 use crate::figures::{Figures, histogram, note, percentile_ms};
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::raw;
 
 /// Parts whose time per step is told apart: with 10,000 steps a thousand each.
@@ -49,7 +50,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 
 async fn measure(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     let steps = bench.options.steps();
-    let bar = Arc::new(bench.progress().bar(format!("J4, {steps} steps"), steps));
+    let bar = Arc::new(Bar::new(format!("J4, {steps} steps"), steps));
     let starts: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let (of_activity, shown) = (Arc::clone(&starts), Arc::clone(&bar));
     let engine = Engine::open(&database.url)

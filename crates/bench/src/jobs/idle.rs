@@ -15,6 +15,7 @@ use crate::bench::Bench;
 use crate::database::Database;
 use crate::figures::Figures;
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::pg_stats::Meter;
 use crate::process::{cpu_time, server};
 use crate::work::Embedded;
@@ -57,7 +58,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 /// Looks at a process and its database for a while.
 async fn look(bench: &Bench, database: &Database, mode: Mode, pid: u32) -> anyhow::Result<Figures> {
     let time = bench.options.idle();
-    let bar = bench.progress().bar("J10, idle", 1);
+    let bar = Bar::new("J10, idle", 1);
     let meter = Meter::of(database).await?;
     tokio::time::sleep(SETTLE).await;
     let before = match &meter {

@@ -10,6 +10,7 @@ use crate::bench::Bench;
 use crate::database::Database;
 use crate::figures::{Figures, histogram, note, percentile_ms};
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::process::{Remote, monotonic_us};
 use crate::raw;
 
@@ -103,7 +104,7 @@ struct Seen {
 /// One after the other, so that each finds the system idle.
 async fn measure(bench: &Bench, client: &Client) -> anyhow::Result<Seen> {
     let times = bench.options.times();
-    let bar = bench.progress().bar("J3", times);
+    let bar = Bar::new("J3", times);
     for _ in 0..WARM_UP {
         client.start::<OneStep>(()).await?.result().await?;
     }

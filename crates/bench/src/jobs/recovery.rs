@@ -15,6 +15,7 @@ use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::{Figures, histogram, note};
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::process::Ready;
 use crate::raw;
 
@@ -61,15 +62,13 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
     }
     let runs = bench.options.in_flight();
     bench
-        .case(async |database| measure(bench, database, runs).await)
+        .case(async |database| measure(database, runs).await)
         .await?;
     Ok(())
 }
 
-async fn measure(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Figures> {
-    let bar = bench
-        .progress()
-        .bar(format!("J8, {runs} runs in flight"), runs);
+async fn measure(database: &Database, runs: usize) -> anyhow::Result<Figures> {
+    let bar = Bar::new(format!("J8, {runs} runs in flight"), runs);
     let victim = Ready::start(&["child-victim", &database.url, &runs.to_string()]).await?;
     let killed = Instant::now();
     victim.kill().await?;

@@ -10,6 +10,7 @@ use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::{Figures, histogram, note, per_second};
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::raw;
 use crate::work::unfinished;
 
@@ -31,14 +32,14 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
     let signals = bench.options.signals();
     bench
         .case(async |database| {
-            let (took, latency) = to_one(bench, database, signals).await?;
+            let (took, latency) = to_one(database, signals).await?;
             let figures = figures(database, took, signals, 1).await?;
             Ok(with_latency(figures, latency))
         })
         .await?;
     bench
         .case(async |database| {
-            let (took, latency) = one_each(bench, database, signals).await?;
+            let (took, latency) = one_each(database, signals).await?;
             let figures = figures(database, took, signals, signals).await?;
             Ok(with_latency(figures, latency))
         })
@@ -49,10 +50,8 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 /// How long it took in all, and how long each sender waited.
 type Seen = (Duration, hdrhistogram::Histogram<u64>);
 
-async fn to_one(bench: &Bench, database: &Database, signals: usize) -> anyhow::Result<Seen> {
-    let bar = bench
-        .progress()
-        .bar(format!("J7, {signals} signals to one run"), signals);
+async fn to_one(database: &Database, signals: usize) -> anyhow::Result<Seen> {
+    let bar = Bar::new(format!("J7, {signals} signals to one run"), signals);
     let engine = Engine::open(&database.url)
         .workflow::<listener>()
         .start()
@@ -73,10 +72,8 @@ async fn to_one(bench: &Bench, database: &Database, signals: usize) -> anyhow::R
     Ok((took, latency(&accepted)?))
 }
 
-async fn one_each(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Seen> {
-    let bar = bench
-        .progress()
-        .bar(format!("J7, a signal to each of {runs} runs"), runs);
+async fn one_each(database: &Database, runs: usize) -> anyhow::Result<Seen> {
+    let bar = Bar::new(format!("J7, a signal to each of {runs} runs"), runs);
     let engine = Engine::open(&database.url)
         .workflow::<listener>()
         .start()

@@ -20,6 +20,7 @@ use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::{Figures, per_second};
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::raw::{CONNECTIONS, client200};
 use crate::turns;
 use crate::work::STEPS;
@@ -30,9 +31,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
         // One at a time would take too long with as many.
         let share = if *batch < 10 { 20 } else { 1 };
         let runs = (bench.options.comparison_runs() / share).max(CONNECTIONS);
-        let bar = bench
-            .progress()
-            .bar(format!("store, sets of {batch}"), runs);
+        let bar = Bar::new(format!("store, sets of {batch}"), runs);
         bench
             .case(async |database| measure(database, *batch, runs).await)
             .await?;

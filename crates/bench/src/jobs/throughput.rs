@@ -6,6 +6,7 @@ use crate::bench::Bench;
 use crate::database::{Database, Kind};
 use crate::figures::Figures;
 use crate::options::Mode;
+use crate::output::Bar;
 use crate::pg_stats::Meter;
 use crate::process::Remote;
 use crate::raw::client200;
@@ -17,24 +18,22 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
     if bench.options.wants(Mode::Embedded) {
         for runs in &sizes {
             bench
-                .case(async |database| embedded(bench, database, *runs).await)
+                .case(async |database| embedded(database, *runs).await)
                 .await?;
         }
     }
     if bench.options.wants(Mode::Remote) {
         let runs = bench.options.comparison_runs();
         bench
-            .case(async |database| remote(bench, database, runs).await)
+            .case(async |database| remote(database, runs).await)
             .await?;
     }
     Ok(())
 }
 
-async fn embedded(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Figures> {
+async fn embedded(database: &Database, runs: usize) -> anyhow::Result<Figures> {
     let work = Embedded::open(&database.url).await?;
-    let bar = bench
-        .progress()
-        .bar(format!("J1, {runs} runs"), runs * STEPS);
+    let bar = Bar::new(format!("J1, {runs} runs"), runs * STEPS);
     let meter = Meter::of(database).await?;
     let before = match &meter {
         Some(meter) => Some(meter.read().await?),
@@ -54,12 +53,10 @@ async fn embedded(bench: &Bench, database: &Database, runs: usize) -> anyhow::Re
     with_raw(database, runs, figures).await
 }
 
-async fn remote(bench: &Bench, database: &Database, runs: usize) -> anyhow::Result<Figures> {
+async fn remote(database: &Database, runs: usize) -> anyhow::Result<Figures> {
     let processes = Remote::start(&database.url).await?;
     let client = Client::connect(processes.url.as_str()).await?;
-    let bar = bench
-        .progress()
-        .bar(format!("J1 remote, {runs} runs"), runs * STEPS);
+    let bar = Bar::new(format!("J1 remote, {runs} runs"), runs * STEPS);
     let done = work_elsewhere(&client, runs, &bar).await?;
     let figures = figures(Mode::Remote, runs, done);
     processes.stop().await?;
@@ -69,9 +66,7 @@ async fn remote(bench: &Bench, database: &Database, runs: usize) -> anyhow::Resu
 /// The figure of an embedded J1 in an empty database, for jobs that compare with it.
 pub(super) async fn alone(bench: &Bench) -> anyhow::Result<f64> {
     let runs = bench.options.comparison_runs();
-    let bar = bench
-        .progress()
-        .bar(format!("J1 to compare, {runs} runs"), runs * STEPS);
+    let bar = Bar::new(format!("J1 to compare, {runs} runs"), runs * STEPS);
     let database = bench.database().await?;
     let work = Embedded::open(&database.url).await?;
     let done = work.work(runs, &bar).await?;

@@ -99,9 +99,7 @@ async fn due(
     spread: Duration,
 ) -> anyhow::Result<Figures> {
     let timers = bench.options.timers();
-    let bar = bench
-        .progress()
-        .bar(format!("J6 {case}, {timers} sleepers"), timers);
+    let bar = Bar::new(format!("J6 {case}, {timers} sleepers"), timers);
     let engine = Engine::open(&database.url)
         .workflow::<Sleeper>()
         .start()
@@ -204,9 +202,7 @@ async fn parked(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     let parked = bench.options.parked();
     let runs = bench.options.comparison_runs();
     let alone = throughput::alone(bench).await?;
-    let bar = bench
-        .progress()
-        .bar(format!("J6 parked, {parked} runs"), parked);
+    let bar = Bar::new(format!("J6 parked, {parked} runs"), parked);
     let before = resident_mib()?;
     let work = Embedded::start(Engine::open(&database.url).workflow::<Sleeper>()).await?;
     let client = work.engine.client();
@@ -220,9 +216,7 @@ async fn parked(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
     }
     let resident = resident_mib()?;
     drop(bar);
-    let bar = bench
-        .progress()
-        .bar(format!("J1 beside {parked} parked, {runs} runs"), runs);
+    let bar = Bar::new(format!("J1 beside {parked} parked, {runs} runs"), runs);
     let beside = work.work(runs, &bar).await?.activities_per_s();
     work.engine.shutdown().await?;
     let mut figures = Figures::rate("J6", Mode::Embedded, "activities_per_s", beside)

@@ -8,7 +8,7 @@ mod table;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-pub(crate) use progress::{Bar, Progress};
+pub(crate) use progress::Bar;
 
 use crate::database::Kind;
 use crate::figures::Figures;

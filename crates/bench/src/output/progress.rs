@@ -2,17 +2,13 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Makes bars.
-#[derive(Debug, Default)]
-pub(crate) struct Progress;
-
 /// One bar; gone when dropped.
 #[derive(Debug)]
 pub(crate) struct Bar(ProgressBar);
 
-impl Progress {
+impl Bar {
     /// A bar for something that comes to an end after so much of it.
-    pub(crate) fn bar(&self, what: impl Into<String>, length: usize) -> Bar {
+    pub(crate) fn new(what: impl Into<String>, length: usize) -> Self {
         let bar = ProgressBar::new(length as u64);
         // The template is fixed; were it wrong, the plain bar does as well.
         if let Ok(style) = ProgressStyle::with_template(
@@ -21,11 +17,9 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_message(what.into());
-        Bar(bar)
+        Self(bar)
     }
-}
 
-impl Bar {
     /// So much is done.
     pub(crate) fn set(&self, done: usize) {
         self.0.set_position(done as u64);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 /// Asks for one activity after the other, without an end.
-pub struct LongRun {
+pub(crate) struct LongRun {
     done: usize,
 }
 
@@ -48,7 +48,7 @@ impl Workflow for LongRun {
 }
 
 /// The run.
-pub fn identity() -> RunIdentity {
+pub(crate) fn identity() -> RunIdentity {
     RunIdentity::new(Uuid::from_u128(1))
 }
 
@@ -56,7 +56,7 @@ pub fn identity() -> RunIdentity {
 ///
 /// # Errors
 /// Those of the program, which makes none.
-pub fn history(events: usize) -> Result<Vec<NumberedEvent>, TurnError> {
+pub(crate) fn history(events: usize) -> Result<Vec<NumberedEvent>, TurnError> {
     let program = Box::new(TraitProgram::<LongRun>::new());
     let mut run = ProgramState::new(identity(), program);
     let mut turn = Turn::default();
