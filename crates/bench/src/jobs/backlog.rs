@@ -6,7 +6,6 @@ use anyhow::{Context as _, ensure};
 use everruns_durable::core::{Payload, WorkflowEvent};
 use everruns_durable::persistence::model::{Next, TurnCommit, TurnOutcome};
 use everruns_durable::persistence::{OpenOptions, WorkflowEventStore, open};
-use uuid::Uuid;
 
 use super::{Job, throughput};
 use crate::bench::Bench;
@@ -15,7 +14,7 @@ use crate::figures::Figures;
 use crate::options::Mode;
 use crate::output::Bar;
 use crate::raw::{self, client200};
-use crate::turns;
+use crate::turns::{self, Started};
 use crate::work::{Embedded, STEPS};
 
 /// Finished runs written at once.
@@ -101,10 +100,11 @@ async fn fill(url: &str, runs: usize, bar: &Bar) -> anyhow::Result<()> {
 }
 
 async fn write(store: &dyn WorkflowEventStore, runs: usize) -> anyhow::Result<()> {
-    let ids = turns::start(store, runs, "finished").await?;
-    let whole = ids
+    let started = Started::new(store, runs, "finished").await?;
+    let whole = started
+        .ids
         .iter()
-        .map(|id| whole_run(*id))
+        .map(|id| whole_run(started.turn(*id, 0)))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let outcomes = store.commit_turns(whole, None).await?;
     let all = outcomes
@@ -115,9 +115,8 @@ async fn write(store: &dyn WorkflowEventStore, runs: usize) -> anyhow::Result<()
 }
 
 /// All of a run's history in one turn.
-fn whole_run(run_id: Uuid) -> anyhow::Result<TurnCommit> {
+fn whole_run(mut turn: TurnCommit) -> anyhow::Result<TurnCommit> {
     let payload = Payload::from_json_text(r#"{"ok":true,"value":42}"#)?;
-    let mut turn = turns::blank(run_id, 0);
     turn.events.push(WorkflowEvent::WorkflowStarted {
         input: payload.clone(),
     });

@@ -16,7 +16,8 @@ use crate::database::{Database, Kind};
 use crate::figures::{Figures, histogram, note, per_second};
 use crate::options::Mode;
 use crate::output::Bar;
-use crate::{raw, turns};
+use crate::raw;
+use crate::turns::{self, Started};
 
 /// Turns committed at once while the queue is filled.
 const FILLED_AT_ONCE: usize = 1_000;
@@ -106,11 +107,11 @@ impl Claimer {
 
 /// Runs with one pending task each.
 async fn fill(store: &dyn WorkflowEventStore, tasks: usize) -> anyhow::Result<()> {
-    let ids = turns::start(store, tasks, "bench").await?;
+    let started = Started::new(store, tasks, "bench").await?;
     let payload = Payload::from_json_text(r#"{"ok":true}"#)?;
-    for ids in ids.chunks(FILLED_AT_ONCE) {
+    for ids in started.ids.chunks(FILLED_AT_ONCE) {
         let first = ids.iter().map(|id| {
-            let mut turn = turns::blank(*id, 0);
+            let mut turn = started.turn(*id, 0);
             let task = turns::task("step-1".to_owned(), payload.clone());
             turn.events.push(WorkflowEvent::WorkflowStarted {
                 input: payload.clone(),

@@ -22,7 +22,7 @@ use crate::figures::{Figures, per_second};
 use crate::options::Mode;
 use crate::output::Bar;
 use crate::raw::{CONNECTIONS, client200};
-use crate::turns;
+use crate::turns::{self, Started};
 use crate::work::STEPS;
 
 /// Every size of sets.
@@ -56,12 +56,12 @@ async fn through_store(url: &str, batch: usize, runs: usize) -> anyhow::Result<f
     let store = open(url, OpenOptions::default())
         .await
         .context("open the store")?;
-    let ids = turns::start(&*store, runs, "bench").await?;
+    let started = Started::new(&*store, runs, "bench").await?;
     let share = runs.div_ceil(CONNECTIONS);
     let began = Instant::now();
-    let committers = ids.chunks(share).map(|ids| {
-        let (store, ids) = (Arc::clone(&store), ids.to_vec());
-        async move { tokio::spawn(commit_all(store, ids, batch)).await? }
+    let committers = started.ids.chunks(share).map(|ids| {
+        let (store, ids, started) = (Arc::clone(&store), ids.to_vec(), started.clone());
+        async move { tokio::spawn(commit_all(store, started, ids, batch)).await? }
     });
     try_join_all(committers).await?;
     Ok(per_second(runs * TURNS, began.elapsed()))
@@ -70,6 +70,7 @@ async fn through_store(url: &str, batch: usize, runs: usize) -> anyhow::Result<f
 /// Takes all turns of these runs, set by set.
 async fn commit_all(
     store: Arc<dyn WorkflowEventStore>,
+    started: Started,
     ids: Vec<Uuid>,
     batch: usize,
 ) -> anyhow::Result<()> {
@@ -79,7 +80,9 @@ async fn commit_all(
         for turn in 0..TURNS {
             let next = at
                 .iter()
-                .map(|(id, sequence, lease)| next_turn(*id, *sequence, lease.clone(), turn))
+                .map(|(id, sequence, lease)| {
+                    next_turn(started.turn(*id, *sequence), lease.clone(), turn)
+                })
                 .collect::<anyhow::Result<Vec<_>>>()?;
             let outcomes = store.commit_turns(next, None).await?;
             for (place, outcome) in at.iter_mut().zip(outcomes) {
@@ -98,14 +101,13 @@ async fn commit_all(
     Ok(())
 }
 
+/// Fills a turn: what ended, and what is asked for next.
 fn next_turn(
-    run_id: Uuid,
-    sequence: i64,
+    mut turn: TurnCommit,
     lease: Option<TaskLease>,
     number: usize,
 ) -> anyhow::Result<TurnCommit> {
     let payload = Payload::from_json_text(r#"{"ok":true,"value":42}"#)?;
-    let mut turn = turns::blank(run_id, sequence);
     match lease {
         None => turn.events.push(WorkflowEvent::WorkflowStarted {
             input: payload.clone(),

@@ -10,7 +10,7 @@ use crate::output::Bar;
 use crate::pg_stats::Meter;
 use crate::process::Remote;
 use crate::raw::client200;
-use crate::work::{Done, Embedded, STEPS, work_elsewhere};
+use crate::work::{Done, Embedded, FiveSteps, STEPS, work_elsewhere};
 
 /// Every size embedded, the first one remote too.
 pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -56,6 +56,7 @@ async fn embedded(database: &Database, runs: usize) -> anyhow::Result<Figures> {
 async fn remote(database: &Database, runs: usize) -> anyhow::Result<Figures> {
     let processes = Remote::start(&database.url).await?;
     let client = Client::connect(processes.url.as_str()).await?;
+    client.start::<FiveSteps>(()).await?.result().await?;
     let bar = Bar::new(format!("J1 remote, {runs} runs"), runs * STEPS);
     let done = work_elsewhere(&client, runs, &bar).await?;
     let figures = figures(Mode::Remote, runs, done);
