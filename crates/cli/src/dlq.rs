@@ -1,5 +1,7 @@
 //! `durable dlq`: activities that failed for good.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use durable_server::config::Period;
 use jiff::Timestamp;
@@ -84,7 +86,8 @@ pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
                 .await
         }
         Action::Complete(options) => {
-            let body = json!({"result": input::json(options.result.as_deref())?});
+            let result = input::json(options.result.as_deref())?;
+            let body = BTreeMap::from([("result", result)]);
             session
                 .do_and_say(
                     &["dlq", &options.id, "complete"],

@@ -4,12 +4,13 @@ use std::io::Read as _;
 
 use serde_json::Value;
 
+use crate::exact::Exact;
 use crate::exit::{Failure, Result};
 
 /// Reads `TEXT`, `@FILE`, or `-` for standard input; null where nothing was given.
-pub(crate) fn json(given: Option<&str>) -> Result<Value> {
+pub(crate) fn json(given: Option<&str>) -> Result<Exact> {
     let (what, text) = match given {
-        None => return Ok(Value::Null),
+        None => return Ok(Exact::null()),
         Some("-") => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;
@@ -24,7 +25,7 @@ pub(crate) fn json(given: Option<&str>) -> Result<Value> {
             None => (format!("{text:?}"), text.to_owned()),
         },
     };
-    serde_json::from_str(&text).map_err(|error| {
+    Exact::parse(&text).map_err(|error| {
         Failure::usage(format!("{what} is not JSON: {error}"))
             .hint("text needs its quotes: '\"text\"'; @FILE reads a file, - standard input")
     })

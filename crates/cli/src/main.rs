@@ -7,12 +7,14 @@
 )]
 
 mod api;
+mod audit;
 mod batch;
 mod breaker;
 mod config;
 mod dev;
 mod dlq;
 mod doctor;
+mod exact;
 mod exit;
 mod health;
 mod host;
@@ -82,6 +84,9 @@ enum Command {
     /// Circuit breakers.
     #[command(subcommand)]
     Breaker(breaker::Action),
+    /// Who changed what.
+    #[command(subcommand)]
+    Audit(audit::Action),
     /// How the system stands.
     Health,
     /// Look at the server and its database, and tell what wants attention.
@@ -135,8 +140,9 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Task(action) => task::run(&action, &session()?).await,
         Command::Dlq(action) => dlq::run(&action, &session()?).await,
         Command::Schedule(action) => schedule::run(&action, &session()?).await,
-        Command::Worker(options) => worker::run(*options, session).await,
+        Command::Worker(options) => worker::run(*options, cli.server.ca(), session).await,
         Command::Breaker(action) => breaker::run(&action, &session()?).await,
+        Command::Audit(action) => audit::run(&action, &session()?).await,
         Command::Health => health::run(&session()?).await,
         Command::Doctor(options) => doctor::run(&options, Api::new(&cli.server), &output).await,
         Command::Replay(options) => replay::run(&options, &output),

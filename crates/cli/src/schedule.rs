@@ -2,8 +2,10 @@
 
 use clap::{Args, Subcommand};
 use durable_server::config::Period;
+use serde::Serialize;
 use serde_json::json;
 
+use crate::exact::Exact;
 use crate::exit::Result;
 use crate::input;
 use crate::output::{Cell, Table, ago, plain, until};
@@ -95,9 +97,9 @@ pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
         Action::Get(named) => {
             let schedule = api.get(&["schedules", &named.id], &[]).await?;
             session.output.fields(&schedule, || {
-                let object = schedule.as_object().into_iter().flatten();
-                object
-                    .map(|(name, value)| (name.clone(), Cell::from(plain(value))))
+                let names = schedule.as_object().into_iter().flatten();
+                names
+                    .map(|(name, _)| (name.clone(), schedule.field(name).plain().into()))
                     .collect()
             })
         }
@@ -130,33 +132,32 @@ pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
     }
 }
 
+/// A schedule, as the server reads it.
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    cron: &'a str,
+    workflow_type: &'a str,
+    input: Exact,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_zone: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overlap: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catchup_window_ms: Option<u64>,
+}
+
 async fn create(options: &Create, session: &Session) -> Result<()> {
-    let mut body = json!({
-        "id": options.id,
-        "cron": options.cron,
-        "workflow_type": options.workflow_type,
-        "input": input::json(options.input.as_deref())?,
-    });
-    let optional = [
-        ("time_zone", json!(options.time_zone)),
-        (
-            "overlap",
-            json!(options.overlap.as_deref().map(str::to_uppercase)),
-        ),
-        (
-            "catchup_window_ms",
-            json!(
-                options
-                    .catchup
-                    .map(|window| u64::try_from(window.0.as_millis()).unwrap_or(u64::MAX))
-            ),
-        ),
-    ];
-    for (name, value) in optional {
-        if !value.is_null() {
-            body[name] = value;
-        }
-    }
+    let millis = |window: Period| u64::try_from(window.0.as_millis()).unwrap_or(u64::MAX);
+    let body = Body {
+        id: &options.id,
+        cron: &options.cron,
+        workflow_type: &options.workflow_type,
+        input: input::json(options.input.as_deref())?,
+        time_zone: options.time_zone.as_deref(),
+        overlap: options.overlap.as_deref().map(str::to_uppercase),
+        catchup_window_ms: options.catchup.map(millis),
+    };
     let answer = session.api.post(&["schedules"], &body).await?;
     session.output.one(&answer, || {
         format!(
@@ -167,7 +168,7 @@ async fn create(options: &Create, session: &Session) -> Result<()> {
     })
 }
 
-fn table(schedules: &[serde_json::Value]) -> Table {
+fn table(schedules: &[Exact]) -> Table {
     let mut table = Table::new(["ID", "STATUS", "CRON", "ZONE", "TYPE", "NEXT", "LAST"]);
     for schedule in schedules {
         let paused = schedule["paused"].as_bool() == Some(true);

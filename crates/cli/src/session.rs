@@ -1,6 +1,6 @@
 //! What every command against a server has at hand.
 
-use serde_json::Value;
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::api::Api;
@@ -32,7 +32,12 @@ impl Session {
     }
 
     /// Posts, and says in a sentence what was done.
-    pub(crate) async fn do_and_say(&self, path: &[&str], body: &Value, done: &str) -> Result<()> {
+    pub(crate) async fn do_and_say(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+        done: &str,
+    ) -> Result<()> {
         let answer = self.api.post(path, body).await?;
         self.output.one(&answer, || done.to_owned())
     }

@@ -1,9 +1,11 @@
 //! `durable worker`: hosts `durable.program` and the built-in activities, or looks after those who host something.
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::exit::Result;
+use crate::exit::{Exit, Failure, Result};
 use crate::host::{self, Hosting};
 use crate::output::{Cell, Table, ago, plain};
 use crate::session::Session;
@@ -39,10 +41,14 @@ pub(crate) struct List {
 }
 
 /// Carries it out.
-pub(crate) async fn run(options: Options, session: impl FnOnce() -> Result<Session>) -> Result<()> {
+pub(crate) async fn run(
+    options: Options,
+    ca: Option<&Path>,
+    session: impl FnOnce() -> Result<Session>,
+) -> Result<()> {
     match options.action {
         Some(action) => look_after(&action, &session()?).await,
-        None => host::run(options.hosting).await,
+        None => host::run(options.hosting, ca).await,
     }
 }
 
@@ -63,8 +69,12 @@ async fn look_after(action: &Action, session: &Session) -> Result<()> {
 
 async fn list(options: &List, session: &Session) -> Result<()> {
     let mut answer = session.api.get(&["workers"], &[]).await?;
-    if let (Some(group), Some(workers)) = (&options.group, answer["workers"].as_array_mut()) {
+    if let Some(group) = &options.group {
+        let mut workers = answer.field("workers").items();
         workers.retain(|worker| worker["worker_group"] == group.as_str());
+        answer = answer
+            .with_items("workers", &workers)
+            .map_err(|error| Failure::new(Exit::Failure, error))?;
     }
     session.output.page(&answer, "workers", |workers| {
         let mut table = Table::new(["ID", "STATUS", "GROUP", "LOAD", "LAST SEEN", "ACTIVITIES"]);

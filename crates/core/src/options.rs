@@ -9,16 +9,28 @@ use crate::limiter::RateLimitConfig;
 use crate::retry::RetryPolicy;
 
 /// How an activity is to be run: retries, clocks, priority, breaker, rate.
+///
+/// What is as by default is not written: options stand in every scheduled activity's event and task. The defaults are thereby part of
+/// what is stored, and never change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActivityOptions {
     /// When it is tried again.
+    #[serde(skip_serializing_if = "RetryPolicy::is_default")]
     pub retry_policy: RetryPolicy,
     /// Longest wait until a worker picks it up, counted only while it can be picked up.
-    #[serde(rename = "schedule_to_start_timeout_ms", with = "millis")]
+    #[serde(
+        rename = "schedule_to_start_timeout_ms",
+        with = "millis",
+        skip_serializing_if = "is_default_to_start"
+    )]
     pub schedule_to_start_timeout: Duration,
     /// Longest time for one attempt.
-    #[serde(rename = "start_to_close_timeout_ms", with = "millis")]
+    #[serde(
+        rename = "start_to_close_timeout_ms",
+        with = "millis",
+        skip_serializing_if = "is_default_to_close"
+    )]
     pub start_to_close_timeout: Duration,
     /// Longest time between two heartbeats; none: no heartbeat is asked for.
     #[serde(
@@ -41,11 +53,43 @@ pub struct ActivityOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimitConfig>,
     /// Higher is claimed first.
+    #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// What happens when no attempt is left.
+    #[serde(skip_serializing_if = "ExhaustedPolicy::is_default")]
     pub on_exhausted: ExhaustedPolicy,
     /// Whether it waits in its run's line (the trait model's order, X2) or runs beside the others.
+    #[serde(skip_serializing_if = "is_true")]
     pub sequential: bool,
+}
+
+/// See [`ActivityOptions::schedule_to_start_timeout`].
+const TO_START: Duration = Duration::from_secs(5 * 60);
+/// See [`ActivityOptions::start_to_close_timeout`].
+const TO_CLOSE: Duration = Duration::from_secs(10 * 60);
+
+fn is_default_to_start(timeout: &Duration) -> bool {
+    *timeout == TO_START
+}
+
+fn is_default_to_close(timeout: &Duration) -> bool {
+    *timeout == TO_CLOSE
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+const fn is_zero(priority: &i32) -> bool {
+    *priority == 0
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+const fn is_true(flag: &bool) -> bool {
+    *flag
 }
 
 /// What happens when an activity has no attempt left (X22).
@@ -57,6 +101,16 @@ pub enum ExhaustedPolicy {
     Fail,
     /// The workflow goes on waiting; the dead letter decides.
     Park,
+}
+
+impl ExhaustedPolicy {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature is serde's"
+    )]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What happens to a child when its parent ends first.
@@ -115,8 +169,8 @@ impl Default for ActivityOptions {
     fn default() -> Self {
         Self {
             retry_policy: RetryPolicy::default(),
-            schedule_to_start_timeout: Duration::from_secs(5 * 60),
-            start_to_close_timeout: Duration::from_secs(10 * 60),
+            schedule_to_start_timeout: TO_START,
+            start_to_close_timeout: TO_CLOSE,
             heartbeat_timeout: None,
             schedule_to_close_timeout: None,
             circuit_breaker: None,

@@ -53,6 +53,10 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Five attempts, little jitter.
     #[must_use]
     pub fn exponential() -> Self {

@@ -45,14 +45,6 @@ pub(crate) enum Kind {
         #[source]
         source: PayloadError,
     },
-    #[error(
-        "too much is waiting ({pending} tasks for a capacity of {capacity}); try again in {retry_after_ms} ms"
-    )]
-    Overloaded {
-        pending: u64,
-        capacity: u64,
-        retry_after_ms: u64,
-    },
     #[error("run {run_id}: {source}")]
     Query {
         run_id: Uuid,
@@ -268,14 +260,16 @@ impl Error {
     /// Too much is waiting already; [`Error::retry_after`] says when to come back.
     #[must_use]
     pub fn is_overloaded(&self) -> bool {
-        matches!(*self.0, Kind::Overloaded { .. })
+        matches!(*self.0, Kind::Store(StoreError::Overloaded { .. }))
     }
 
     /// After which time another try may go better.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match *self.0 {
-            Kind::Overloaded { retry_after_ms, .. } => Some(Duration::from_millis(retry_after_ms)),
+            Kind::Store(StoreError::Overloaded { retry_after_ms, .. }) => {
+                Some(Duration::from_millis(retry_after_ms))
+            }
             _ => None,
         }
     }
@@ -291,10 +285,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match &*self.0 {
             Kind::Store(error) => error.is_retryable(),
-            Kind::Overloaded { .. }
-            | Kind::ShuttingDown
-            | Kind::NotBegun { .. }
-            | Kind::Unanswered { .. } => true,
+            Kind::ShuttingDown | Kind::NotBegun { .. } | Kind::Unanswered { .. } => true,
             Kind::Send { rejection, .. } => matches!(rejection, SendRejection::InboxFull { .. }),
             _ => false,
         }

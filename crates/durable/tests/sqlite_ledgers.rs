@@ -18,7 +18,7 @@ use sqlite_fixture::records::{
     bare_letter, bare_outbox, bare_run, bare_schedule, failure, full_letter, full_outbox,
     full_schedule, json, log, micros, trace, update,
 };
-use sqlite_fixture::{at, folder, get, open, put, reopen};
+use sqlite_fixture::{at, folder, get, open, put, put_schedule, reopen};
 use uuid::Uuid;
 
 const RUN: Uuid = Uuid::from_u128(1);
@@ -337,8 +337,8 @@ async fn outbox_events_and_log_lines_pass_over_ids_that_exist() {
 async fn schedules_keep_their_past_unless_they_fire() {
     let folder = folder();
     let db = open(&folder);
-    db.put_schedule(full_schedule("a")).await.unwrap();
-    db.put_schedule(bare_schedule("b")).await.unwrap();
+    put_schedule(&db, full_schedule("a")).await;
+    put_schedule(&db, bare_schedule("b")).await;
     let load = Load {
         schedules: vec!["a".into(), "b".into(), "c".into()],
         ..Load::default()
@@ -350,7 +350,7 @@ async fn schedules_keep_their_past_unless_they_fire() {
         .collect();
     assert_eq!(found, [full_schedule("a"), bare_schedule("b")]);
 
-    db.put_schedule(bare_schedule("a")).await.unwrap();
+    put_schedule(&db, bare_schedule("a")).await;
     let mut replaced = bare_schedule("a");
     replaced.last_fire_at = full_schedule("a").last_fire_at;
     replaced.last_run = full_schedule("a").last_run;

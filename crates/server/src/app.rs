@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use everruns_durable::Client;
 use everruns_durable::persistence::WorkflowEventStore;
+use everruns_durable::persistence::model::AuditNote;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::auth::{Access, Principal};
 use crate::http::Samples;
+use crate::measures::Measures;
 
 /// What the doors open onto: a client of the store, who may come in, and whether the process is about to go. Cheap to clone.
 #[derive(Clone)]
@@ -44,6 +47,8 @@ pub struct AppSettings {
     pub worker_stale_after: Duration,
     /// How far the samples for dashboards are apart.
     pub sample_interval: Duration,
+    /// What passes through the store, where a [`MeasuredStore`](crate::measures::MeasuredStore) counts it.
+    pub measures: Arc<Measures>,
 }
 
 impl Default for AppSettings {
@@ -53,6 +58,7 @@ impl Default for AppSettings {
             wait_max: Duration::from_secs(60),
             worker_stale_after: Duration::from_secs(60),
             sample_interval: Duration::from_secs(10),
+            measures: Arc::default(),
         }
     }
 }
@@ -77,11 +83,23 @@ impl App {
         &self.shared.client
     }
 
-    /// A client for what this principal changes.
-    // Seam: the audit rows of an operator's mutations will be written by the client that this answers.
-    #[must_use]
-    pub fn acting(&self, _principal: &Principal) -> Client {
-        self.shared.client.clone()
+    /// A client for one request of this principal's: whatever it changes leaves an audit row that names them and the action, in
+    /// the same commit.
+    ///
+    /// # Errors
+    /// [`everruns_durable::Error::is_invalid`] where the store keeps no audit: nothing is done unnoted.
+    pub fn acting(
+        &self,
+        principal: &Principal,
+        action: &str,
+        idempotency_key: Option<String>,
+    ) -> everruns_durable::Result<Client> {
+        let role = principal.role.as_str();
+        let note = AuditNote::new(Uuid::now_v7(), &*principal.name, role, action);
+        self.shared.client.acting(AuditNote {
+            idempotency_key,
+            ..note
+        })
     }
 
     /// The store.

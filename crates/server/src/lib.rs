@@ -7,6 +7,7 @@ mod entry;
 pub mod grpc;
 pub mod http;
 mod listen;
+pub mod measures;
 mod open_files;
 mod ready;
 pub mod serve;

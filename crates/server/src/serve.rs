@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use durable_program::BuiltIns;
 use everruns_durable::Engine;
 use everruns_durable::engine::{EngineBuilder, Settings};
-use everruns_durable::persistence::{OpenOptions, Shards};
+use everruns_durable::persistence::{self, OpenOptions, Shards};
 use everruns_durable::reliability::AdmissionSettings;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -18,6 +19,7 @@ use crate::app::{App, AppSettings};
 use crate::config::Config;
 use crate::entry::{self, EntryError};
 use crate::listen::{Door, Limits, Protocol};
+use crate::measures::{MeasuredStore, Measures};
 use crate::ready::{Endpoints, ReadyFile};
 use crate::tls::{self, TlsError};
 use crate::{grpc, http, open_files};
@@ -106,8 +108,9 @@ impl Server {
         let (http_door, http_url) = bind(*config.http, http_tls, Protocol::Http).await?;
         let (grpc_door, grpc_url) = bind(*config.grpc, grpc_tls, Protocol::Grpc).await?;
 
-        let engine = engine(config).start().await?;
-        let app = App::new(engine.client(), access, AppSettings::default());
+        let settings = AppSettings::default();
+        let engine = engine(config, &settings.measures).await?.start().await?;
+        let app = App::new(engine.client(), access, settings);
         let (doors, close, cut) = (
             TaskTracker::new(),
             CancellationToken::new(),
@@ -206,27 +209,32 @@ pub async fn run(config: &Config, stop: CancellationToken) -> Result<(), ServeEr
 }
 
 /// The engine of this process: its chores always, `durable.program` where it was asked for.
-fn engine(config: &Config) -> EngineBuilder {
+async fn engine(config: &Config, measures: &Arc<Measures>) -> Result<EngineBuilder, ServeError> {
     let options = OpenOptions {
         shards: Shards::new(u16::try_from(*config.shards).unwrap_or(u16::MAX)),
         migrate: *config.migrate,
         ..OpenOptions::default()
     };
-    let builder = Engine::open(config.db.expose())
-        .open_options(options)
-        .configure(|settings| configure(settings, config));
+    let store = persistence::open(config.db.expose(), options).await;
+    let store = store.map_err(everruns_durable::Error::from)?;
+    let store = MeasuredStore::new(store, Arc::clone(measures));
+    let builder = Engine::on(Arc::new(store)).configure(|settings| configure(settings, config));
     if !*config.embedded_worker {
-        return builder;
+        return Ok(builder);
     }
     let http_hosts = config.http_activity_hosts.get().clone();
-    durable_program::register(builder, BuiltIns { http_hosts })
+    Ok(durable_program::register(builder, BuiltIns { http_hosts }))
 }
 
 fn configure(settings: &mut Settings, config: &Config) {
     // Two thirds for what runs; the farewell after it takes at most as long again and at most ten seconds.
     settings.shutdown_grace = config.grace.0 * 2 / 3;
     settings.chores.retention = config.retention.map(|period| period.0);
-    settings.admission = Some(AdmissionSettings::default());
+    settings.admission = config.max_queue_ratio.map(|ratio| AdmissionSettings {
+        max_queue_ratio: f64::from(ratio),
+        configured_capacity: (*config.assumed_capacity).into(),
+        retry_after: config.overload_retry_after.0,
+    });
 }
 
 fn tls(

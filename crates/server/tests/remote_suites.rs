@@ -16,7 +16,9 @@ use tokio::net::TcpListener;
 
 fn main() {
     let mut trials = Vec::new();
-    for claim in conformance::all() {
+    // A server's store notes nobody by itself: the server does, by the token of whoever calls.
+    let claims = conformance::all().into_iter();
+    for claim in claims.filter(|claim| claim.subject != "audited") {
         let name = format!("remote::{}::{}", claim.subject, claim.name);
         trials.push(trial(name, async move |store| {
             (claim.body)(&World::new(store)).await;

@@ -3,15 +3,16 @@
 mod events;
 mod problem;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode, Url};
-use serde_json::Value;
+use serde::Serialize;
 
 pub(crate) use events::Events;
 
+use crate::exact::Exact;
 use crate::exit::{Exit, Failure, Result, chain};
 
 /// How long a connection may take to come about.
@@ -41,6 +42,13 @@ pub(crate) struct ServerFlags {
         help_heading = "Server"
     )]
     ca: Option<PathBuf>,
+}
+
+impl ServerFlags {
+    /// The authority to trust beside those that the system trusts.
+    pub(crate) fn ca(&self) -> Option<&Path> {
+        self.ca.as_deref()
+    }
 }
 
 /// A client of the server.
@@ -85,7 +93,7 @@ impl Api {
         })
     }
 
-    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Value> {
+    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, String)]) -> Result<Exact> {
         let request = self.request(Method::GET, path).query(query);
         body(self.send(request.timeout(ANSWER_TIMEOUT)).await?).await
     }
@@ -101,7 +109,7 @@ impl Api {
     }
 
     /// Waits for as long as the server may, and a little longer. Answers whether the server says that it is done.
-    pub(crate) async fn get_within(&self, path: &[&str], wait: Duration) -> Result<(bool, Value)> {
+    pub(crate) async fn get_within(&self, path: &[&str], wait: Duration) -> Result<(bool, Exact)> {
         let request = self.request(Method::GET, path).query(&[waiting(wait)]);
         let response = self.send(request.timeout(wait + ANSWER_TIMEOUT)).await?;
         Ok((
@@ -110,7 +118,11 @@ impl Api {
         ))
     }
 
-    pub(crate) async fn post(&self, path: &[&str], content: &Value) -> Result<Value> {
+    pub(crate) async fn post(
+        &self,
+        path: &[&str],
+        content: &(impl Serialize + Sync),
+    ) -> Result<Exact> {
         self.post_once(path, None, content).await
     }
 
@@ -119,8 +131,8 @@ impl Api {
         &self,
         path: &[&str],
         key: Option<&str>,
-        content: &Value,
-    ) -> Result<Value> {
+        content: &(impl Serialize + Sync),
+    ) -> Result<Exact> {
         let mut request = self.request(Method::POST, path).json(content);
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
@@ -132,9 +144,9 @@ impl Api {
     pub(crate) async fn post_within(
         &self,
         path: &[&str],
-        content: &Value,
+        content: &(impl Serialize + Sync),
         wait: Duration,
-    ) -> Result<Value> {
+    ) -> Result<Exact> {
         let request = self
             .request(Method::POST, path)
             .query(&[waiting(wait)])
@@ -142,7 +154,7 @@ impl Api {
         body(self.send(request.timeout(wait + ANSWER_TIMEOUT)).await?).await
     }
 
-    pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value> {
+    pub(crate) async fn delete(&self, path: &[&str]) -> Result<Exact> {
         let request = self.request(Method::DELETE, path);
         body(self.send(request.timeout(ANSWER_TIMEOUT)).await?).await
     }
@@ -232,7 +244,7 @@ fn waiting(wait: Duration) -> (&'static str, String) {
     }
 }
 
-async fn body(response: Response) -> Result<Value> {
+async fn body(response: Response) -> Result<Exact> {
     let url = response.url().clone();
     let unreadable = |error: &dyn std::error::Error| {
         Failure::new(
@@ -240,11 +252,11 @@ async fn body(response: Response) -> Result<Value> {
             format!("the answer of {url} cannot be read: {}", chain(error)),
         )
     };
-    let bytes = response.bytes().await.map_err(|error| unreadable(&error))?;
-    if bytes.is_empty() {
-        return Ok(Value::Null);
+    let text = response.text().await.map_err(|error| unreadable(&error))?;
+    if text.is_empty() {
+        return Ok(Exact::null());
     }
-    serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))
+    Exact::parse(&text).map_err(|error| unreadable(&error))
 }
 
 fn token() -> Result<Option<String>> {

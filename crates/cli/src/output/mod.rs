@@ -14,6 +14,7 @@ pub(crate) use progress::during;
 pub(crate) use table::{Cell, Colour, Table};
 pub(crate) use time::{ago, until};
 
+use crate::exact::{Exact, indented};
 use crate::exit::{Exit, Failure, Result};
 
 /// How data is printed.
@@ -62,14 +63,14 @@ impl Output {
     /// A page of the server's, whose items are under `key`: as JSON the whole answer, cursor included.
     pub(crate) fn page(
         &self,
-        answer: &Value,
+        answer: &Exact,
         key: &str,
-        table: impl FnOnce(&[Value]) -> Table,
+        table: impl FnOnce(&[Exact]) -> Table,
     ) -> Result<()> {
-        let items = answer[key].as_array().map_or(&[][..], Vec::as_slice);
+        let items = answer.field(key).items();
         match self.format {
             Format::Table => {
-                print(&table(items).render(self.colour))?;
+                print(&table(&items).render(self.colour))?;
                 match answer["next_cursor"].as_str() {
                     Some(cursor) => note(&format!("more: --cursor {cursor}")),
                     None => Ok(()),
@@ -153,7 +154,7 @@ fn written(result: std::io::Result<()>) -> Result<()> {
 }
 
 fn document<T: Serialize>(item: &T) -> Result<String> {
-    serde_json::to_string_pretty(item).map_err(|error| Failure::new(Exit::Failure, error))
+    Ok(indented(&line(item)?))
 }
 
 fn line<T: Serialize>(item: &T) -> Result<String> {
@@ -170,22 +171,14 @@ pub(crate) fn plain(value: &Value) -> String {
 }
 
 /// The same, cut to one short line.
-pub(crate) fn brief(value: &Value) -> String {
+pub(crate) fn brief(value: &Exact) -> String {
     const CHARS_MAX: usize = 80;
-    let text = plain(value).replace(['\n', '\r'], " ");
+    let text = value.plain().replace(['\n', '\r'], " ");
     if text.chars().count() <= CHARS_MAX {
         return text;
     }
     let cut: String = text.chars().take(CHARS_MAX - 1).collect();
     cut + "…"
-}
-
-/// A value for a person who asked for just that: text without its quotes, anything else as indented JSON.
-pub(crate) fn pretty(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
-    }
 }
 
 /// A stored failure in one line.

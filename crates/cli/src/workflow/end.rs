@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use durable_server::config::Period;
-use serde_json::Value;
 
 use super::Named;
 use super::again::{Again, pause};
+use crate::exact::Exact;
 use crate::exit::{Exit, Failure, Result};
-use crate::output::{during, failure, plain, pretty};
+use crate::output::{during, failure, plain};
 use crate::session::Session;
 
 /// How long one request waits; the command asks again.
@@ -41,7 +41,7 @@ pub(super) async fn follow(id: &str, patience: Option<Duration>, session: &Sessi
     conclude(id, &ended, session)
 }
 
-async fn wait(id: &str, patience: Option<Duration>, session: &Session) -> Result<Value> {
+async fn wait(id: &str, patience: Option<Duration>, session: &Session) -> Result<Exact> {
     let begun = Instant::now();
     let mut again = Again::default();
     loop {
@@ -74,11 +74,13 @@ async fn wait(id: &str, patience: Option<Duration>, session: &Session) -> Result
 }
 
 /// Prints a result; a run that ended without one makes the command end with 7.
-pub(super) fn conclude(id: &str, answer: &Value, session: &Session) -> Result<()> {
+pub(super) fn conclude(id: &str, answer: &Exact, session: &Session) -> Result<()> {
     let error = answer.get("error").filter(|error| !error.is_null());
     let status = plain(&answer["status"]);
     if status == "completed" {
-        return session.output.one(answer, || pretty(&answer["result"]));
+        return session
+            .output
+            .one(answer, || answer.field("result").pretty());
     }
     // Programs read how it ended from standard output, people from the error.
     if !session.output.is_table() {

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Named;
+use crate::exact::Exact;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::{Cell, Table, ago, brief, note, plain, print};
 use crate::session::Session;
@@ -56,16 +57,16 @@ pub(crate) async fn get(named: &Named, session: &Session) -> Result<()> {
         let names = FIRST.into_iter().chain(rest);
         let shown = names.filter(|name| !matches!(&run[*name], Value::Null));
         shown
-            .map(|name| (name.to_owned(), field(name, &run[name])))
+            .map(|name| (name.to_owned(), field(name, &run.field(name))))
             .collect()
     })
 }
 
-fn field(name: &str, value: &Value) -> Cell {
+fn field(name: &str, value: &Exact) -> Cell {
     match name {
         "status" => Cell::status(plain(value)),
         _ if name.ends_with("_at") => format!("{} ({})", plain(value), ago(value)).into(),
-        _ => plain(value).into(),
+        _ => value.plain().into(),
     }
 }
 
@@ -89,13 +90,13 @@ pub(crate) async fn events(options: &Events, session: &Session) -> Result<()> {
 }
 
 /// The same for a line of its own, which no table aligns: the columns have the widths that most need.
-pub(super) fn line(event: &Value) -> Vec<Cell> {
+pub(super) fn line(event: &Exact) -> Vec<Cell> {
     let [sequence, when, name, details] = row(event);
     vec![sequence.wide(4), when.wide(10), name.wide(20), details]
 }
 
 /// An event as a row: its number, when, its name, and the rest.
-pub(super) fn row(event: &Value) -> [Cell; 4] {
+pub(super) fn row(event: &Exact) -> [Cell; 4] {
     let name = plain(&event["event_type"]);
     let name = match name.rsplit('.').next() {
         Some("completed") => Cell::from(name).colour(crate::output::Colour::Good),
@@ -108,7 +109,7 @@ pub(super) fn row(event: &Value) -> [Cell; 4] {
         plain(&event["sequence_num"]).into(),
         ago(&event["created_at"]).into(),
         name,
-        brief(&event["event_data"]).into(),
+        brief(&event.field("event_data")).into(),
     ]
 }
 

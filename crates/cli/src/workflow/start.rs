@@ -2,8 +2,10 @@
 
 use clap::Args;
 use durable_server::config::Period;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
+use crate::exact::Exact;
 use crate::exit::Result;
 use crate::input;
 use crate::output::plain;
@@ -53,38 +55,41 @@ pub(crate) async fn run(options: &Options, session: &Session) -> Result<()> {
     session.output.one(&answer, || plain(&answer["id"]))
 }
 
-fn body(options: &Options) -> Result<Value> {
+/// A start, as the server reads it.
+#[derive(Serialize)]
+struct Body {
+    workflow_type: String,
+    input: Exact,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workflow_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reuse_policy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memo: Option<Exact>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution_timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_timeout_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    search_attributes: Map<String, Value>,
+}
+
+fn body(options: &Options) -> Result<Body> {
     let millis = |period: Option<Period>| {
         period.map(|period| u64::try_from(period.0.as_millis()).unwrap_or(u64::MAX))
     };
-    let attributes: Map<String, Value> = options.attributes.iter().cloned().collect();
-    let optional = [
-        ("workflow_id", json!(options.workflow_id)),
-        (
-            "reuse_policy",
-            json!(options.reuse_policy.as_deref().map(str::to_uppercase)),
-        ),
-        ("idempotency_key", json!(options.idempotency_key)),
-        ("memo", input::json(options.memo.as_deref())?),
-        (
-            "execution_timeout_ms",
-            json!(millis(options.execution_timeout)),
-        ),
-        ("run_timeout_ms", json!(millis(options.run_timeout))),
-        (
-            "search_attributes",
-            if attributes.is_empty() {
-                Value::Null
-            } else {
-                attributes.into()
-            },
-        ),
-    ];
-    let mut body = json!({"workflow_type": options.workflow_type, "input": input::json(options.input.as_deref())?});
-    for (name, value) in optional {
-        if !value.is_null() {
-            body[name] = value;
-        }
-    }
-    Ok(body)
+    let memo = input::json(options.memo.as_deref())?;
+    Ok(Body {
+        workflow_type: options.workflow_type.clone(),
+        input: input::json(options.input.as_deref())?,
+        workflow_id: options.workflow_id.clone(),
+        reuse_policy: options.reuse_policy.as_deref().map(str::to_uppercase),
+        idempotency_key: options.idempotency_key.clone(),
+        memo: Some(memo).filter(|memo| !memo.is_null()),
+        execution_timeout_ms: millis(options.execution_timeout),
+        run_timeout_ms: millis(options.run_timeout),
+        search_attributes: options.attributes.iter().cloned().collect(),
+    })
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
+use serde::Serialize;
 
 use super::Named;
+use crate::exact::Exact;
 use crate::exit::{Exit, Failure, Result};
 use crate::input;
-use crate::output::{failure, plain, pretty};
+use crate::output::{failure, plain};
 use crate::session::Session;
 
 /// How long an update's answer is waited for.
@@ -59,11 +60,29 @@ pub(crate) struct Update {
     no_wait: bool,
 }
 
+/// A signal, as the server reads it.
+#[derive(Serialize)]
+struct SignalBody<'a> {
+    signal_type: &'a str,
+    payload: Exact,
+}
+
+/// A query or an update, as the server reads it.
+#[derive(Serialize)]
+struct AskBody<'a> {
+    name: &'a str,
+    input: Exact,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    update_id: Option<&'a str>,
+}
+
 /// Sends a signal.
 pub(crate) async fn signal(options: &Signal, session: &Session) -> Result<()> {
     let id = session.run(&options.named.run).await?;
-    let body =
-        json!({"signal_type": options.name, "payload": input::json(options.input.as_deref())?});
+    let body = SignalBody {
+        signal_type: &options.name,
+        payload: input::json(options.input.as_deref())?,
+    };
     let answer = session
         .api
         .post_once(&["workflows", &id, "signal"], options.id.as_deref(), &body)
@@ -76,21 +95,28 @@ pub(crate) async fn signal(options: &Signal, session: &Session) -> Result<()> {
 /// Asks.
 pub(crate) async fn query(options: &Query, session: &Session) -> Result<()> {
     let id = session.run(&options.named.run).await?;
-    let body = json!({"name": options.name, "input": input::json(options.input.as_deref())?});
+    let body = AskBody {
+        name: &options.name,
+        input: input::json(options.input.as_deref())?,
+        update_id: None,
+    };
     let answer = session
         .api
         .post(&["workflows", &id, "query"], &body)
         .await?;
-    session.output.one(&answer, || pretty(&answer["result"]))
+    session
+        .output
+        .one(&answer, || answer.field("result").pretty())
 }
 
 /// Changes.
 pub(crate) async fn update(options: &Update, session: &Session) -> Result<()> {
     let id = session.run(&options.named.run).await?;
-    let mut body = json!({"name": options.name, "input": input::json(options.input.as_deref())?});
-    if let Some(own) = &options.id {
-        body["update_id"] = json!(own);
-    }
+    let body = AskBody {
+        name: &options.name,
+        input: input::json(options.input.as_deref())?,
+        update_id: options.id.as_deref(),
+    };
     let wait = if options.no_wait {
         Duration::ZERO
     } else {
@@ -110,7 +136,7 @@ pub(crate) async fn update(options: &Update, session: &Session) -> Result<()> {
         return Err(Failure::new(Exit::WorkflowFailed, text));
     }
     session.output.one(&answer, || match answer.get("result") {
-        Some(result) => pretty(result),
+        Some(_) => answer.field("result").pretty(),
         None => format!("update {} of {id} is {status}", plain(&answer["update_id"])),
     })
 }

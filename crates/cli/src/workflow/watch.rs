@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::again::{Again, pause};
 use super::{Named, end, look};
 use crate::exit::{Exit, Failure, Result};
@@ -46,8 +44,8 @@ async fn follow(
             "end" => return Ok(true),
             // This server stops; another one, or its successor, goes on.
             "goaway" => return Ok(false),
-            "error" => return Err(Failure::new(Exit::Failure, event.data)),
-            _ if matches!(event.data, Value::Object(_)) => session
+            "error" => return Err(Failure::new(Exit::Failure, event.data.plain())),
+            _ if event.data.is_object() => session
                 .output
                 .event(&event.data, || look::line(&event.data))?,
             _ => {}

@@ -1,5 +1,7 @@
 //! Every command against a real server.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+
 use serde_json::{Value, json};
 
 use crate::durable::{Server, run, texts, until};
@@ -357,4 +359,69 @@ fn output_for_programs_has_no_colour_and_no_notes() {
     let result = server.json(&["workflow", "result", &id]);
     assert_eq!(result["result"], json!({"a": 1}));
     assert!(!say(&server, &["workflow", "list"]).contains('\u{1b}'));
+}
+
+/// More digits than a double has, or any integer that the program calculates with.
+const LARGE: &str = "12345678901234567890123";
+
+#[test]
+fn numbers_keep_their_digits_from_the_input_to_the_output() {
+    let folder = folder();
+    let server = server(&folder);
+    let steps = r#"[{"do": "wait_signal", "name": "go"}]"#;
+    let input = format!(r#"{{"vars": {{"n": {LARGE}}}, "steps": {steps}}}"#);
+    let start = ["workflow", "start", "durable.program", "--id", "large"];
+    say(
+        &server,
+        &[&start[..], &["--input", &input, "--memo", LARGE]].concat(),
+    );
+    say(
+        &server,
+        &["workflow", "signal", "large", "go", "--input", LARGE],
+    );
+    say(&server, &["workflow", "result", "large"]);
+    for format in ["json", "jsonl", "table"] {
+        for command in ["get", "events", "watch"] {
+            let said = say(&server, &["workflow", command, "large", "-o", format]);
+            assert!(said.contains(LARGE), "{command} -o {format}: {said}");
+        }
+    }
+    let events = say(&server, &["workflow", "events", "large", "-o", "json"]);
+    assert_eq!(
+        events.matches(LARGE).count(),
+        2,
+        "input and signal: {events}"
+    );
+}
+
+#[test]
+fn a_result_keeps_its_digits() {
+    // Workflows of one's own answer whatever they like; a server that says so stands in for theirs.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("connected");
+            let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
+            while lines
+                .next()
+                .is_some_and(|line| !line.expect("text").is_empty())
+            {}
+            let body = format!(r#"{{"id":"x","status":"completed","result":{{"n":{LARGE}}}}}"#);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+            let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).expect("sent");
+        }
+    });
+    let folder = folder();
+    let id = "01900000-0000-7000-8000-000000000000";
+    let said = |format: &str| {
+        let command = ["--server", &server, "workflow", "result", id, "-o", format];
+        let (stdout, stderr) = texts(&run(folder.path(), &command));
+        assert!(!stdout.is_empty(), "{stderr}");
+        stdout
+    };
+    assert_eq!(said("table"), format!("{{\n  \"n\": {LARGE}\n}}\n"));
+    assert!(said("json").contains(&format!("\n    \"n\": {LARGE}\n")));
+    assert!(said("jsonl").contains(&format!(r#""result":{{"n":{LARGE}}}"#)));
 }

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::durable::{Server, durable, run, texts};
+use serde_json::json;
+
+use crate::durable::{Server, durable, run, runtime, texts, until};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -92,6 +94,42 @@ fn a_schema_that_is_behind_is_an_error_that_names_the_way_out() {
     let mut server = Server::start(folder.path(), "server", &[], &[]);
     server.signal("TERM");
     assert_eq!(server.ended().code(), Some(0));
+}
+
+#[test]
+fn a_server_with_too_much_waiting_says_when_to_come_back() {
+    let folder = folder();
+    let arguments = [
+        "--db",
+        "memory:",
+        "--max-queue-ratio",
+        "1",
+        "--overload-retry-after",
+        "7s",
+    ];
+    let one_slot = [("MAX_CONCURRENT_TASKS", "1")];
+    let server = Server::start(folder.path(), "dev", &arguments, &one_slot);
+    let long = json!([{"do": "activity", "type": "sleep", "input": {"ms": 600_000}}]);
+    // One runs, the others wait: more than one for each slot is too much.
+    server.program(&json!([{"do": "parallel", "branches": [long, long, long]}]));
+    let body = json!({"workflow_type": "durable.program", "input": {"steps": []}});
+    let url = format!("{}/v1/durable/workflows", server.http);
+    let refused = until("a start to be refused", || {
+        let sent = crate::durable::http().post(&url).json(&body).send();
+        let response = runtime().block_on(sent).expect("an answer");
+        (response.status() != 201).then_some(response)
+    });
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "7");
+    let start = [
+        "workflow",
+        "start",
+        "durable.program",
+        "--input",
+        "{\"steps\":[]}",
+    ];
+    let (_, stderr) = texts(&server.ask(&start));
+    assert!(stderr.contains("too much is waiting"), "{stderr}");
 }
 
 #[test]

@@ -37,10 +37,66 @@ pub(crate) fn texts(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// A server under test. Killed when it is dropped.
-pub(crate) struct Server {
+/// The binary at work. Killed when it is dropped.
+pub(crate) struct Process {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts a command that goes on until it is told to stop.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let stdout = child.stdout.take().map(BufReader::new);
+        Self { child, stdout }
+    }
+
+    /// Reads standard output up to a line that holds something.
+    pub(crate) fn line_with(&mut self, what: &str) -> String {
+        let stdout = self.stdout.as_mut().expect("it is read");
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let read = stdout.read_line(&mut line).expect("a line");
+            assert!(read > 0, "it ended without a line with {what:?}");
+            if line.contains(what) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal by its name, such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &self.child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        until("the end of the process", || {
+            self.child.try_wait().expect("it can be asked")
+        })
+    }
+
+    /// Ends it as a power cut would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server under test.
+pub(crate) struct Server {
+    process: Process,
     pub(crate) http: String,
     pub(crate) grpc: String,
     folder: PathBuf,
@@ -80,30 +136,27 @@ impl Server {
             "ready-{}.json",
             NEXT.fetch_add(1, Ordering::Relaxed)
         ));
-        let mut child = durable(folder)
-            .arg(command)
-            .args(["--http", http, "--grpc", "127.0.0.1:0", "--ready-file"])
-            .arg(&ready)
-            .args(arguments)
-            .envs(env.iter().copied())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let stdout = child.stdout.take().map(BufReader::new);
+        let mut process = Process::start(
+            durable(folder)
+                .arg(command)
+                .args(["--http", http, "--grpc", "127.0.0.1:0", "--ready-file"])
+                .arg(&ready)
+                .args(arguments)
+                .envs(env.iter().copied()),
+        );
         let endpoints = until("the ready file", || {
-            if let Some(status) = child.try_wait().expect("it can be asked") {
+            if let Some(status) = process.child.try_wait().expect("it can be asked") {
                 panic!("it ended before it was ready: {status}");
             }
             let text = std::fs::read_to_string(&ready).ok()?;
             let endpoints: Value = serde_json::from_str(&text).expect("a ready file is whole");
-            (endpoints["pid"] == child.id()).then_some(endpoints)
+            (endpoints["pid"] == process.child.id()).then_some(endpoints)
         });
         let text = |key: &str| endpoints[key].as_str().expect("a URL").to_owned();
         Self {
             http: text("http"),
             grpc: text("grpc"),
-            child,
-            stdout,
+            process,
             folder: folder.to_owned(),
             token: None,
         }
@@ -141,46 +194,24 @@ impl Server {
         run["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Reads standard output up to a line that holds something.
+    /// As [`Process::line_with`].
     pub(crate) fn line_with(&mut self, what: &str) -> String {
-        let stdout = self.stdout.as_mut().expect("it is read");
-        let mut line = String::new();
-        loop {
-            line.clear();
-            let read = stdout.read_line(&mut line).expect("a line");
-            assert!(read > 0, "it ended without a line with {what:?}");
-            if line.contains(what) {
-                return line;
-            }
-        }
+        self.process.line_with(what)
     }
 
-    /// Sends a signal by its name, such as `TERM`.
+    /// As [`Process::signal`].
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill")
-            .args([&format!("-{name}"), &self.child.id().to_string()])
-            .status();
-        assert!(sent.expect("kill runs").success());
+        self.process.signal(name);
     }
 
-    /// Waits for its end.
+    /// As [`Process::ended`].
     pub(crate) fn ended(&mut self) -> ExitStatus {
-        until("the end of the process", || {
-            self.child.try_wait().expect("it can be asked")
-        })
+        self.process.ended()
     }
 
-    /// Ends it as a power cut would.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("ended");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// As [`Process::kill`].
+    pub(crate) fn kill(self) {
+        self.process.kill();
     }
 }
 

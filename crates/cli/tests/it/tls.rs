@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::durable::{Server, durable, texts};
+use crate::durable::{Process, Server, durable, texts};
 
 /// An authority of a test's own.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -144,6 +144,52 @@ fn a_worker_gets_in_with_its_certificate_and_nobody_without() {
         greet(&running.grpc, &ours, Some(&ours.issue(false))).is_ok(),
         "the wrong ones harmed nobody"
     );
+}
+
+#[test]
+fn a_worker_process_trusts_and_is_trusted_by_its_flags() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = Authority::new("ours");
+    let (server, own) = (ours.issue(false), ours.issue(false));
+    let file = |name: &str, text: &str| write(folder.path(), name, text);
+    let (cert, key) = (file("s.pem", &server.cert), file("s.key", &server.key));
+    let (own_cert, own_key) = (file("w.pem", &own.cert), file("w.key", &own.key));
+    let ca = file("ca.pem", &ours.pem());
+    let settings = [
+        "--grpc-tls-cert",
+        &cert,
+        "--grpc-tls-key",
+        &key,
+        "--grpc-tls-ca",
+        &ca,
+    ];
+    let running = Server::dev(
+        folder.path(),
+        &[&["--db", "memory:"][..], &settings].concat(),
+    );
+    let worker = |arguments: &[&str]| {
+        let mut command = durable(folder.path());
+        command
+            .args(["worker", "--connect", &running.grpc])
+            .args(arguments);
+        command
+    };
+    let identity = ["--grpc-tls-cert", &own_cert, "--grpc-tls-key", &own_key];
+    // `--ca` is what the other commands take.
+    for trust in ["--grpc-tls-ca", "--ca"] {
+        let mut worker = Process::start(worker(&[trust, &ca]).args(identity));
+        worker.line_with("works for");
+        worker.signal("TERM");
+        assert_eq!(worker.ended().code(), Some(0));
+    }
+    let stranger = worker(&["--grpc-tls-ca", &ca]).output().expect("it runs");
+    assert_eq!(stranger.status.code(), Some(6), "{:?}", texts(&stranger));
+    let missing = worker(&["--grpc-tls-ca", "/no/such"])
+        .output()
+        .expect("it runs");
+    let (_, stderr) = texts(&missing);
+    assert_eq!(missing.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("--grpc-tls-ca: /no/such"), "{stderr}");
 }
 
 #[test]

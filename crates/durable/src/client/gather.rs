@@ -134,6 +134,15 @@ fn shared(error: &Arc<StoreError>) -> StoreError {
         StoreError::Unavailable { message, .. } => {
             StoreError::unavailable(message.clone(), Arc::clone(error))
         }
+        StoreError::Overloaded {
+            pending,
+            capacity,
+            retry_after_ms,
+        } => StoreError::Overloaded {
+            pending: *pending,
+            capacity: *capacity,
+            retry_after_ms: *retry_after_ms,
+        },
         other => StoreError::unavailable(other.to_string(), Arc::clone(error)),
     }
 }

@@ -1,6 +1,7 @@
 //! A run that was started: waiting for it, talking to it.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use durable_core::{Failure, Payload, error_types};
 use serde::Serialize;
@@ -9,6 +10,7 @@ use uuid::Uuid;
 
 use super::Client;
 use super::start::Untyped;
+use crate::engine::Watch;
 use crate::error::Kind;
 use crate::persistence::model::{RunRecord, WorkflowStatus};
 use crate::workflow::WorkflowDefinition;
@@ -18,7 +20,17 @@ use crate::{Error, Result};
 pub struct RunHandle<W> {
     pub(super) client: Client,
     run_id: Uuid,
+    /// The run is watched since before it was started.
+    watch: Option<Arc<Watch>>,
     workflow: PhantomData<fn() -> W>,
+}
+
+/// What a run has come to.
+enum Come {
+    /// It has this result.
+    Result(Payload),
+    /// It stands like this.
+    Run(Box<RunRecord>),
 }
 
 impl<W> RunHandle<W> {
@@ -26,7 +38,16 @@ impl<W> RunHandle<W> {
         Self {
             client,
             run_id,
+            watch: None,
             workflow: PhantomData,
+        }
+    }
+
+    /// A run that was started just now, watched since before.
+    pub(super) fn watched(client: Client, run_id: Uuid, watch: Watch) -> Self {
+        Self {
+            watch: Some(Arc::new(watch)),
+            ..Self::new(client, run_id)
         }
     }
 
@@ -98,17 +119,28 @@ impl<W> RunHandle<W> {
 
     async fn payload(&self) -> Result<Payload> {
         let run_id = self.run_id;
+        let watch = match &self.watch {
+            Some(watch) => Arc::clone(watch),
+            None => Arc::new(self.client.shared.hub.watch(run_id)),
+        };
         let look = || async {
+            if let Some(result) = watch.take_result() {
+                return Ok(Some(Come::Result(result)));
+            }
             let run = self.get().await?;
             if run.status.is_terminal() {
-                return Ok(Some(run));
+                return Ok(Some(Come::Run(Box::new(run))));
             }
             match self.client.blocked(&run).await? {
                 Some(blocked) => Err(blocked),
                 None => Ok(None),
             }
         };
-        let run = self.client.look_until(run_id, look).await?;
+        let quiet = self.watch.is_some();
+        let run = match self.client.look_at(&watch, quiet, look).await? {
+            Come::Result(result) => return Ok(result),
+            Come::Run(run) => run,
+        };
         match run.status {
             WorkflowStatus::Cancelled => {
                 let reason = self.cancel_reason().await?;
@@ -163,7 +195,10 @@ fn read<T: DeserializeOwned>(run_id: Uuid, result: &Payload) -> Result<T> {
 
 impl<W> Clone for RunHandle<W> {
     fn clone(&self) -> Self {
-        Self::new(self.client.clone(), self.run_id)
+        Self {
+            watch: self.watch.clone(),
+            ..Self::new(self.client.clone(), self.run_id)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Clients: starting runs, and talking to them.
 
+mod acting;
 mod batch;
 mod dead_letters;
 mod enqueue;
@@ -37,6 +38,7 @@ pub(crate) use start::start_of;
 pub use start::{Start, Untyped};
 pub use update::{Update, UpdateHandle, UpdateWithStart};
 
+use acting::Acting;
 use gather::Gather;
 use sets::{Signals, Starts, Updates};
 
@@ -57,6 +59,8 @@ use crate::{Error, Result};
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
+    /// Whose changes leave audit rows.
+    acting: Option<Arc<Acting>>,
 }
 
 struct Shared {
@@ -141,6 +145,7 @@ impl Client {
                 beside: None,
                 admission: None,
             }),
+            acting: None,
         };
         if let Some(bell) = hub.bell().cloned() {
             let hub = Arc::downgrade(&hub);
@@ -188,6 +193,7 @@ impl Client {
                     )
                 }),
             }),
+            acting: None,
         }
     }
 
@@ -259,13 +265,10 @@ impl Client {
             signal_type: signal_type.to_owned(),
             payload,
         };
-        let shared = &self.shared;
+        let asked = self.asked(SendSignal { run_id, signal });
         // The id makes a repeat harmless, so an unknown outcome is simply tried again.
         let outcome = self
-            .retried(|| {
-                let signal = signal.clone();
-                shared.signals.one(SendSignal { run_id, signal })
-            })
+            .retried(|| self.shared.signals.one(asked.clone()))
             .await?;
         match outcome {
             SendOutcome::Accepted { .. } | SendOutcome::Duplicate { .. } => {
@@ -305,7 +308,7 @@ impl Client {
         let (outcomes, doubt) = self
             .retried_with_doubt(|| {
                 let requests = vec![request.clone()];
-                self.shared.store.terminate_runs(requests, None)
+                self.store().terminate_runs(requests, None)
             })
             .await?;
         match outcomes.first() {
@@ -356,10 +359,11 @@ impl Client {
         }
     }
 
-    /// The store, for what operators do.
+    /// The store, for what operators do; of a client that acts for somebody, the view of it that notes their changes.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn WorkflowEventStore> {
-        &self.shared.store
+        let acting = self.acting.as_ref();
+        acting.map_or(&self.shared.store, |acting| &acting.store)
     }
 
     /// The engine beside looks first; without one, the others are told.
@@ -404,7 +408,9 @@ impl Client {
                 Ok(answer) => return Ok((answer, Doubt::Some)),
                 Err(error) => error.into(),
             };
-            if !error.is_retryable() || error.is_shutting_down() || attempt == RETRIES_MAX {
+            // Whoever is overloaded says when to come back, which is the caller's to do.
+            let hopeless = error.is_shutting_down() || error.is_overloaded();
+            if !error.is_retryable() || hopeless || attempt == RETRIES_MAX {
                 return Err(error);
             }
             let wait = Duration::from_millis(20 << attempt.min(6));

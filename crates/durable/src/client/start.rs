@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle, UpdateWithStart};
 use crate::error::Kind;
+use crate::persistence::StoreResult;
 use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
@@ -168,14 +169,23 @@ impl<W> Start<W> {
         let start = self
             .start
             .map_err(|error| Error::payload("the start", error))?;
-        if let Some(admission) = &self.client.shared.admission {
-            admission.admit().await?;
-        }
+        self.client.admit().await?;
         self.client.start_run(start).await
     }
 }
 
 impl Client {
+    /// Whether another run would be taken on now. [`Start`] asks by itself; this is for those who start runs past it.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`](crate::persistence::StoreError::Overloaded) while more waits than [`crate::engine::Settings::admission`] allows.
+    pub async fn admit(&self) -> StoreResult<()> {
+        match &self.shared.admission {
+            Some(admission) => admission.admit().await,
+            None => Ok(()),
+        }
+    }
+
     /// Starts a run; where it is hosted beside, it belongs to the engine there at once.
     pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
         let shared = &self.shared;
@@ -188,10 +198,14 @@ impl Client {
                 lease: beside.owner_lease,
             });
         }
+        // From before it can end on.
+        let watch = hosted_here.then(|| shared.hub.watch(start.run_id));
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
-        let outcome = self.retried(|| shared.starts.one(start.clone())).await?;
-        let run_id = match outcome {
-            StartOutcome::Started { run_id } | StartOutcome::Existing { run_id } => run_id,
+        let asked = self.asked(start.clone());
+        let outcome = self.retried(|| shared.starts.one(asked.clone())).await?;
+        let (run_id, watch) = match outcome {
+            StartOutcome::Started { run_id } => (run_id, watch),
+            StartOutcome::Existing { run_id } => (run_id, None),
             StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
         };
         // Whoever takes its first turn announces it too; where nobody hosts it, this engine still ends it in time.
@@ -200,11 +214,14 @@ impl Client {
             shared.hub.due.due_in(shared.runtime.instant(), first);
         }
         if hosted_here {
-            shared.hub.ready_runs([run_id]);
+            shared.hub.started(run_id, shared.runtime.instant());
         } else {
             shared.hub.pass_on([run_id]);
         }
-        Ok(RunHandle::new(self.clone(), run_id))
+        Ok(match watch {
+            Some(watch) => RunHandle::watched(self.clone(), run_id, watch),
+            None => RunHandle::new(self.clone(), run_id),
+        })
     }
 }
 

@@ -237,14 +237,15 @@ impl Client {
 
     pub(super) async fn send_update(&self, run_id: Uuid, update: NewUpdate) -> Result<()> {
         let updates = &self.shared.updates;
+        let asked = self.asked(SendUpdate { run_id, update });
         // The id makes a repeat harmless, so an unknown outcome is simply tried again.
         let outcome = self
             .retried(|| {
-                let mut update = update.clone();
+                let mut asked = asked.clone();
                 if planted(Bug::UpdateSentAnew) {
-                    update.update_id = self.shared.runtime.new_id().to_string();
+                    asked.item.update.update_id = self.shared.runtime.new_id().to_string();
                 }
-                updates.one(SendUpdate { run_id, update })
+                updates.one(asked)
             })
             .await?;
         match outcome {

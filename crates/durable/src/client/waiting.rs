@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::Client;
 use crate::Result;
+use crate::engine::Watch;
 
 /// How long a waiter that can be rung for sleeps at most before it looks by itself.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
@@ -18,18 +19,33 @@ impl Client {
     where
         F: Future<Output = Result<Option<T>>>,
     {
+        let watch = self.shared.hub.watch(run_id);
+        self.look_at(&watch, false, look).await
+    }
+
+    /// The same for a run that is watched already; `quiet` says that there is nothing to see yet.
+    pub(super) async fn look_at<T, F>(
+        &self,
+        watch: &Watch,
+        mut quiet: bool,
+        look: impl Fn() -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<Option<T>>>,
+    {
         let shared = &self.shared;
-        let watch = shared.hub.watch(run_id);
         loop {
             let ring = watch.ring();
             tokio::pin!(ring);
             // Registered before the look, so that a ring in between is not missed.
             ring.as_mut().enable();
-            match look().await {
-                Ok(Some(seen)) => return Ok(seen),
-                Ok(None) => {}
-                Err(error) if error.is_retryable() => {}
-                Err(error) => return Err(error),
+            if !(std::mem::take(&mut quiet) && watch.is_quiet()) {
+                match look().await {
+                    Ok(Some(seen)) => return Ok(seen),
+                    Ok(None) => {}
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) => return Err(error),
+                }
             }
             let wait = if self.is_deaf() {
                 LOOK_WHEN_DEAF

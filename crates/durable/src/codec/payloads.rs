@@ -37,7 +37,7 @@ macro_rules! holds {
     };
 }
 
-// A breaker's state is not here: it is the engine's own, and says nothing about anybody's data.
+// A breaker's state and an audit row's detail are not here: they are the engine's own, and say nothing about anybody's data.
 holds! {
     AttemptRecord { failure }
     ClaimedTask { input, heartbeat_details, attempts }

@@ -1,13 +1,22 @@
 //! Which runs want a turn in this process, in the order in which they asked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::persistence::model::ClaimedTurn;
-use crate::worker::Finished;
+use crate::runtime::Runtime;
+use crate::worker::{Finished, Room, Slot};
+
+/// How long new runs wait for slots while no activity ends and none of them begins: then a set begins all the same, and its tasks queue up,
+/// where others can see and take them.
+const HOLD_IDLE: Duration = Duration::from_millis(100);
+/// How long they wait while activities end, but runs under way have all the slots.
+const HOLD_MAX: Duration = Duration::from_secs(5);
 
 /// Why a run wants a turn.
 #[derive(Default)]
@@ -70,7 +79,17 @@ impl Drop for ClaimUnderWay<'_> {
     }
 }
 
+/// Runs taken in hand by a committer.
+pub(crate) struct Set {
+    pub(crate) runs: Vec<(Uuid, Wanted)>,
+    /// A slot for each new run among them, for its first activity.
+    pub(crate) slots: Vec<Slot>,
+}
+
 /// The desk. A run is in the hands of one committer at a time; what comes for it meanwhile waits here.
+///
+/// A run that was started in this process begins when a slot is free for its first activity. It would otherwise only queue up a task,
+/// to be claimed later: so runs under way end before new ones begin, and a task that is handed over at once costs no claim.
 #[derive(Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -82,6 +101,12 @@ pub(crate) struct Desk {
 struct State {
     /// Runs in `wanted` that nobody has in hand, each once.
     queue: VecDeque<Uuid>,
+    /// Runs in `wanted` that were started here and have not begun, each once.
+    new: VecDeque<Uuid>,
+    /// Since when none of them has begun.
+    held_since: Option<Instant>,
+    /// When an activity last ended.
+    last_end: Option<Instant>,
     wanted: HashMap<Uuid, Wanted>,
     in_hand: HashSet<Uuid>,
     /// Runs whose programs are kept here, or are in hand: others ring for them here.
@@ -111,6 +136,53 @@ impl State {
             self.queue.push_back(run_id);
         }
     }
+
+    fn take(&mut self, max: usize, now: Instant, room: impl Fn() -> Room) -> Set {
+        let mut set = Set {
+            runs: Vec::new(),
+            slots: Vec::new(),
+        };
+        if self.held_until().is_some_and(|until| until <= now) {
+            // Runs under way may go on for ever and leave no room: now it is the turn of the new ones.
+            self.take_new(max, now, &mut set, || Room::Ample);
+        }
+        while set.runs.len() < max
+            && let Some(run_id) = self.queue.pop_front()
+        {
+            self.take_in_hand(run_id, &mut set);
+        }
+        self.take_new(max, now, &mut set, room);
+        set
+    }
+
+    /// When a set of new runs begins, whether there is room or not.
+    fn held_until(&self) -> Option<Instant> {
+        let since = self.held_since?;
+        let idle_since = self.last_end.map_or(since, |end| end.max(since));
+        Some((idle_since + HOLD_IDLE).min(since + HOLD_MAX))
+    }
+
+    fn take_new(&mut self, max: usize, now: Instant, set: &mut Set, room: impl Fn() -> Room) {
+        while set.runs.len() < max && !self.new.is_empty() {
+            match room() {
+                Room::Slot(slot) => set.slots.push(slot),
+                Room::Ample => {}
+                Room::None => break,
+            }
+            if let Some(run_id) = self.new.pop_front() {
+                self.take_in_hand(run_id, set);
+            }
+            self.held_since = (!self.new.is_empty()).then_some(now);
+        }
+    }
+
+    fn take_in_hand(&mut self, run_id: Uuid, set: &mut Set) {
+        if let Some(wanted) = self.wanted.remove(&run_id) {
+            self.in_hand.insert(run_id);
+            self.at_home.insert(run_id);
+            set.runs.push((run_id, wanted));
+        }
+    }
 }
 
 impl Desk {
@@ -123,6 +195,28 @@ impl Desk {
             };
             (run_id, wanted)
         }));
+    }
+
+    /// A run was started here.
+    pub(crate) fn started(&self, run_id: Uuid, now: Instant) {
+        let wanted = Wanted {
+            rung: true,
+            ..Wanted::default()
+        };
+        {
+            let mut state = self.state.lock();
+            if state.is_shut_for(run_id) {
+                return;
+            }
+            if state.in_hand.contains(&run_id) || state.wanted.contains_key(&run_id) {
+                state.add(run_id, wanted);
+            } else {
+                state.wanted.insert(run_id, wanted);
+                state.new.push_back(run_id);
+                state.held_since.get_or_insert(now);
+            }
+        }
+        self.bell.notify_one();
     }
 
     /// Another process rang: only runs that are at home here are looked at. The others may be anybody's, or nobody's.
@@ -154,10 +248,15 @@ impl Desk {
     }
 
     /// An activity ended here. Given back if the run's program is not here: its result then goes to the inbox.
-    pub(crate) fn finished(&self, finished: Box<Finished>) -> Result<(), Box<Finished>> {
+    pub(crate) fn finished(
+        &self,
+        finished: Box<Finished>,
+        now: Instant,
+    ) -> Result<(), Box<Finished>> {
         let run_id = finished.task.lease.run_id;
         {
             let mut state = self.state.lock();
+            state.last_end = Some(now);
             if !state.at_home.contains(&run_id) || state.is_shut_for(run_id) {
                 return Err(finished);
             }
@@ -188,16 +287,22 @@ impl Desk {
         self.bell.notify_one();
     }
 
-    /// Takes up to `max` runs in hand, waiting for the first. None: the desk is closed and empty.
+    /// Takes up to `max` runs in hand, waiting for the first. None: the desk is closed and empty. New runs are taken as far as there is
+    /// room for them.
     ///
     /// Cancel-safe: nothing is in hand before it answers.
-    pub(crate) async fn take(&self, max: usize) -> Option<Vec<(Uuid, Wanted)>> {
+    pub(crate) async fn take(
+        &self,
+        max: usize,
+        runtime: &Runtime,
+        room: impl Fn() -> Room,
+    ) -> Option<Set> {
         loop {
-            {
+            let held_until = {
                 let mut state = self.state.lock();
-                let set = take_from(&mut state, max);
-                if !set.is_empty() {
-                    let more = !state.queue.is_empty();
+                let set = state.take(max, runtime.instant(), &room);
+                if !set.runs.is_empty() {
+                    let more = !state.queue.is_empty() || !state.new.is_empty();
                     drop(state);
                     if more {
                         self.bell.notify_one();
@@ -209,8 +314,18 @@ impl Desk {
                     self.bell.notify_one();
                     return None;
                 }
+                state.held_until()
+            };
+            let Some(until) = held_until else {
+                self.bell.notified().await;
+                continue;
+            };
+            let wait = until.saturating_duration_since(runtime.instant());
+            tokio::select! {
+                biased;
+                () = self.bell.notified() => {}
+                () = runtime.sleep(wait) => {}
             }
-            self.bell.notified().await;
         }
     }
 
@@ -240,10 +355,20 @@ impl Desk {
         }
     }
 
-    /// Nothing more will come that is worth waiting for; [`Desk::take`] ends when all is done.
-    pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
+    /// Nothing more will come that is worth waiting for; [`Desk::take`] ends when all is done. Answers the new runs, which do not begin here.
+    pub(crate) fn close(&self) -> Vec<Uuid> {
+        let new: Vec<Uuid> = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            state.held_since = None;
+            let new = state.new.drain(..).collect();
+            for run_id in &new {
+                state.wanted.remove(run_id);
+            }
+            new
+        };
         self.bell.notify_one();
+        new
     }
 
     /// Ends when no run waits or is in hand.
@@ -262,47 +387,85 @@ impl Desk {
     /// Runs that wait or are in hand.
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
-        state.queue.len() + state.in_hand.len()
+        state.queue.len() + state.new.len() + state.in_hand.len()
     }
-}
-
-fn take_from(state: &mut State, max: usize) -> Vec<(Uuid, Wanted)> {
-    let mut set = Vec::new();
-    while set.len() < max
-        && let Some(run_id) = state.queue.pop_front()
-    {
-        let Some(wanted) = state.wanted.remove(&run_id) else {
-            continue;
-        };
-        state.in_hand.insert(run_id);
-        state.at_home.insert(run_id);
-        set.push((run_id, wanted));
-    }
-    set
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::Slots;
 
     fn run(n: u128) -> Uuid {
         Uuid::from_u128(n)
+    }
+
+    async fn take(desk: &Desk, max: usize) -> Option<Vec<(Uuid, Wanted)>> {
+        let set = desk.take(max, &Runtime::real(), || Room::None).await;
+        set.map(|set| set.runs)
+    }
+
+    fn ids(runs: &[(Uuid, Wanted)]) -> Vec<Uuid> {
+        runs.iter().map(|(run_id, _)| *run_id).collect()
+    }
+
+    #[tokio::test]
+    async fn new_run_begins_when_there_is_a_slot_for_it() {
+        let (desk, slots) = (Desk::default(), Slots::new(1));
+        let runtime = Runtime::real();
+        let room = || slots.try_take().map_or(Room::None, Room::Slot);
+        let now = runtime.instant();
+        desk.started(run(1), now);
+        desk.started(run(2), now);
+        desk.ring([run(3)]);
+        let set = desk.take(10, &runtime, room).await.expect("open");
+        assert_eq!(ids(&set.runs), [run(3), run(1)], "those under way first");
+        assert_eq!(set.slots.len(), 1);
+        assert_eq!(desk.len(), 3, "the other new one waits");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_runs_do_not_wait_for_slots_for_ever() {
+        let desk = Desk::default();
+        let began = Runtime::real().instant();
+        desk.started(run(1), began);
+        desk.started(run(2), began);
+        let set = take(&desk, 1).await.expect("open");
+        assert_eq!(ids(&set), [run(1)]);
+        assert_eq!(began.elapsed(), HOLD_IDLE);
+        desk.state.lock().last_end = Some(began + HOLD_MAX * 2);
+        desk.ring([run(3)]);
+        let set = take(&desk, 1).await.expect("open");
+        assert_eq!(ids(&set), [run(3)], "as long as activities end");
+        let set = take(&desk, 1).await.expect("open");
+        assert_eq!(ids(&set), [run(2)]);
+        assert_eq!(began.elapsed(), HOLD_IDLE + HOLD_MAX);
+    }
+
+    #[tokio::test]
+    async fn closed_desk_lets_no_new_run_begin() {
+        let desk = Desk::default();
+        desk.started(run(1), Runtime::real().instant());
+        assert_eq!(desk.close(), [run(1)]);
+        desk.started(run(2), Runtime::real().instant());
+        assert!(take(&desk, 1).await.is_none());
+        desk.emptied().await;
     }
 
     #[tokio::test]
     async fn run_in_hand_is_not_given_to_another_committer() {
         let desk = Desk::default();
         desk.ring([run(1)]);
-        let first = desk.take(10).await.expect("open");
+        let first = take(&desk, 10).await.expect("open");
         assert_eq!(first.len(), 1);
         desk.ring([run(1), run(2)]);
-        let second = desk.take(10).await.expect("open");
+        let second = take(&desk, 10).await.expect("open");
         assert_eq!(
             second.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
             [run(2)]
         );
         desk.put_down([(run(1), true)]);
-        let third = desk.take(10).await.expect("open");
+        let third = take(&desk, 10).await.expect("open");
         assert_eq!(
             third.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
             [run(1)]
@@ -313,7 +476,7 @@ mod tests {
     async fn rings_for_one_run_are_one_turn() {
         let desk = Desk::default();
         desk.ring([run(1), run(1), run(1)]);
-        assert_eq!(desk.take(10).await.expect("open").len(), 1);
+        assert_eq!(take(&desk, 10).await.expect("open").len(), 1);
         assert_eq!(desk.len(), 1);
     }
 
@@ -347,7 +510,7 @@ mod tests {
     async fn ring_at_a_closed_desk_does_not_keep_it_from_being_emptied() {
         let desk = Desk::default();
         desk.close();
-        assert!(desk.take(1).await.is_none());
+        assert!(take(&desk, 1).await.is_none());
         desk.ring([run(1)]);
         desk.emptied().await;
     }
@@ -357,8 +520,8 @@ mod tests {
         let desk = Desk::default();
         desk.ring([run(1)]);
         desk.close();
-        assert!(desk.take(1).await.is_some());
+        assert!(take(&desk, 1).await.is_some());
         desk.put_down([(run(1), false)]);
-        assert!(desk.take(1).await.is_none());
+        assert!(take(&desk, 1).await.is_none());
     }
 }

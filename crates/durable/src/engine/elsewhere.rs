@@ -93,7 +93,7 @@ impl Turner {
         let seat = loaded.place.seat.clone();
         let concluded = match self.decide(loaded) {
             Ok(None) => return,
-            Ok(Some(turn)) => self.conclude(turn),
+            Ok(Some(turn)) => self.conclude(turn, &mut Vec::new()),
             Err(fault) => Err(fault),
         };
         match concluded {

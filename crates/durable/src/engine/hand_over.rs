@@ -1,6 +1,6 @@
 //! Direct hand-over: a new task for which this process has a free slot is inserted already leased to it.
 //!
-//! No claim, no poll. What finds no slot waits in the queue; so does all of a type while an older backlog of it waits, and, while
+//! No claim, no poll. A run's next activity has the slot of the one that ended with the turn. What finds no slot waits in the queue; so does all of a type while an older backlog of it waits, and, while
 //! other processes run the type too, all but this process's share.
 
 use std::collections::HashMap;
@@ -15,18 +15,28 @@ use crate::worker::Slot;
 
 /// Slots held for the tasks of one turn until it is committed.
 pub(super) struct HandOver {
-    slots: HashMap<Uuid, Slot>,
+    slots: HashMap<Uuid, Held>,
     tasks: Vec<NewTask>,
     /// Tasks were left to other processes.
     shared: bool,
 }
 
+/// A slot for a task.
+enum Held {
+    /// It is held.
+    Slot(Slot),
+    /// It is the one of an activity that ended with the turn, free when the turn is committed.
+    OfEnded,
+}
+
 impl HandOver {
-    /// Marks the tasks that this process wants, and holds a slot for each.
+    /// Marks the tasks that this process wants, and holds a slot for each: one of the `ended` activities', a spare one, or another.
     pub(super) fn reserve(
         node: &Arc<Node>,
         commit: &mut TurnCommit,
         program: &ProgramState,
+        mut ended: usize,
+        spare: &mut Vec<Slot>,
     ) -> Self {
         let mut slots = HashMap::new();
         let new_sequential = commit.tasks.iter().filter(|t| t.options.sequential).count();
@@ -44,9 +54,19 @@ impl HandOver {
                 shared = true;
                 continue;
             }
-            if let Some(slot) = node.pool.reserve(&task.activity_type, &task.options) {
+            let may_pass_on = || node.pool.may_pass_on(&task.activity_type, &task.options);
+            let held = if ended > 0 && may_pass_on() {
+                ended -= 1;
+                Some(Held::OfEnded)
+            } else if !spare.is_empty() && may_pass_on() {
+                spare.pop().map(Held::Slot)
+            } else {
+                let slot = node.pool.reserve(&task.activity_type, &task.options);
+                slot.map(Held::Slot)
+            };
+            if let Some(held) = held {
                 task.lease = true;
-                slots.insert(task.task_id, slot);
+                slots.insert(task.task_id, held);
                 if let Some(left) = share {
                     *left -= 1;
                 }
@@ -63,15 +83,26 @@ impl HandOver {
         self.slots.is_empty()
     }
 
-    /// Starts what was leased; tells of what waits in the queue. Slots that are not needed become free.
-    pub(super) fn deliver(mut self, node: &Arc<Node>, run_id: Uuid, placed: Vec<PlacedTask>) {
+    /// Starts what was leased; tells of what waits in the queue. Slots that are not needed become free, those of the ended activities
+    /// among them.
+    pub(super) fn deliver(
+        mut self,
+        node: &Arc<Node>,
+        run_id: Uuid,
+        placed: Vec<PlacedTask>,
+        mut ended: Vec<Slot>,
+    ) {
         let places: HashMap<Uuid, TaskPlace> = placed
             .into_iter()
             .map(|placed| (placed.task_id, placed.place))
             .collect();
         let mut waiting = Vec::new();
         for task in self.tasks {
-            let slot = self.slots.remove(&task.task_id);
+            let slot = match self.slots.remove(&task.task_id) {
+                Some(Held::Slot(slot)) => Some(slot),
+                Some(Held::OfEnded) => ended.pop(),
+                None => None,
+            };
             match (places.get(&task.task_id), slot) {
                 (
                     Some(TaskPlace::Leased {

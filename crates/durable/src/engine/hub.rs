@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable_core::Payload;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -77,6 +78,11 @@ impl Hub {
         self.desk.ring(runs);
     }
 
+    /// A run was started here, for this process.
+    pub(crate) fn started(&self, run_id: Uuid, now: Instant) {
+        self.desk.started(run_id, now);
+    }
+
     /// Runs that are not for this process have facts waiting.
     pub(crate) fn pass_on(&self, runs: impl IntoIterator<Item = Uuid>) {
         if !planted(Bug::RingForgotten) {
@@ -113,6 +119,14 @@ impl Hub {
         self.ring_others(|ring| ring.finished_runs.extend(runs.iter().copied()));
     }
 
+    /// A run has ended here with a result: whoever waits for it need not look.
+    pub(crate) fn completed(&self, run_id: Uuid, result: &Payload) {
+        if let Some(waiters) = self.finished.lock().get_mut(&run_id) {
+            waiters.result = Some(result.clone());
+        }
+        self.finished(&[run_id]);
+    }
+
     /// A run that goes on has answered updates, or cannot go on here: whoever waits at it looks.
     pub(crate) fn answered(&self, run_id: Uuid) {
         self.wake_waiters(&[run_id]);
@@ -147,9 +161,7 @@ impl Hub {
         }
         if ring.everything {
             self.turns.notify_one();
-            for waiter in self.finished.lock().values() {
-                waiter.bell.notify_waiters();
-            }
+            self.finished.lock().values_mut().for_each(Waiters::ring);
         }
         self.wake_waiters(&ring.finished_runs.into_iter().collect::<Vec<_>>());
         if self.desk.overheard(ring.ready_runs) == Overheard::SomeStrange {
@@ -171,9 +183,9 @@ impl Hub {
 
     fn wake_waiters(&self, runs: &[Uuid]) {
         self.schedules.ended(runs);
-        let waiters = self.finished.lock();
-        for waiter in runs.iter().filter_map(|run| waiters.get(run)) {
-            waiter.bell.notify_waiters();
+        let mut waiters = self.finished.lock();
+        for run in runs {
+            waiters.get_mut(run).into_iter().for_each(Waiters::ring);
         }
     }
 
@@ -199,6 +211,17 @@ struct Waiters {
     bell: Arc<Notify>,
     /// How many; counted here, under the lock, so that of two who leave at once one is the last.
     count: usize,
+    /// Whether it rang since the first of them came.
+    rung: bool,
+    /// The run's result, if it was seen here: for one of them.
+    result: Option<Payload>,
+}
+
+impl Waiters {
+    fn ring(&mut self) {
+        self.rung = true;
+        self.bell.notify_waiters();
+    }
 }
 
 /// Somebody waits for the end of a run, or for its answer.
@@ -212,6 +235,20 @@ impl Watch {
     /// The next ring. Register (poll or `enable`) it before looking at the store, so that none falls in between.
     pub(crate) fn ring(&self) -> tokio::sync::futures::Notified<'_> {
         self.bell.notified()
+    }
+
+    /// Whether nothing was heard of the run since it is watched.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let finished = self.hub.finished.lock();
+        finished
+            .get(&self.run_id)
+            .is_none_or(|waiters| !waiters.rung)
+    }
+
+    /// The run's result, if it has ended with one here since it is watched. Answered once: it may be reset and end again.
+    pub(crate) fn take_result(&self) -> Option<Payload> {
+        let mut finished = self.hub.finished.lock();
+        finished.get_mut(&self.run_id)?.result.take()
     }
 }
 

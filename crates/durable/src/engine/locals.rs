@@ -29,7 +29,7 @@ impl Turner {
     pub(super) async fn turn_with_locals(self: Arc<Self>, mut turn: Undecided) {
         let run_id = turn.place.run_id;
         let outcome = match self.run_locals(&mut turn).await {
-            Ok(()) => self.conclude(turn),
+            Ok(()) => self.conclude(turn, &mut Vec::new()),
             Err(reason) => Err(Box::new(Fault::new(&turn.place, reason, turn.finished))),
         };
         match outcome {

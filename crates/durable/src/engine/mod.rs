@@ -32,10 +32,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
+use uuid::Uuid;
 
 pub use builder::EngineBuilder;
 pub(crate) use desk::Desk;
-pub(crate) use hub::Hub;
+pub(crate) use hub::{Hub, Watch};
 pub(crate) use node::{Hosted, Node};
 pub(crate) use question::Reader;
 pub use settings::{ChoreSettings, Settings, TurnSettings};
@@ -210,7 +211,7 @@ impl Engine {
         let released = self.give_back(left).await;
         node.pool.save_reports().await;
         node.results.flushed().await;
-        node.hub.desk.close();
+        let not_begun = node.hub.desk.close();
         node.hub.desk.emptied().await;
         // The last turns may have left results behind: of runs that are others', or blocked.
         node.results.flushed().await;
@@ -218,7 +219,7 @@ impl Engine {
         node.listeners
             .close(&node.runtime, node.settings.shutdown_grace)
             .await;
-        let disowned = self.disown_runs().await;
+        let disowned = self.disown_runs(not_begun).await;
         let farewell = node.store.deregister_worker(&node.worker_id).await;
         // Until they have ended they hold the store, and whoever opens the same file next would find it in use.
         node.runtime.ended(LAST_TASKS).await;
@@ -230,9 +231,14 @@ impl Engine {
     }
 
     /// Others need not wait for the ownerships to run out.
-    async fn disown_runs(&self) -> Result<(), crate::persistence::StoreError> {
+    async fn disown_runs(
+        &self,
+        not_begun: Vec<Uuid>,
+    ) -> Result<(), crate::persistence::StoreError> {
         let node = &self.node;
-        for runs in self.turner.cache.runs().chunks(1_000) {
+        let mut runs = self.turner.cache.runs();
+        runs.extend(not_begun);
+        for runs in runs.chunks(1_000) {
             node.store.release_runs(&node.worker_id, runs).await?;
         }
         Ok(())

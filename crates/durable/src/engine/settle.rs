@@ -105,7 +105,7 @@ impl Turner {
         let node = &self.node;
         let run_id = commit.run_id;
         // Only now are the slots free: the results are stored.
-        drop(finished);
+        let slots = finished.into_iter().map(|finished| finished.slot).collect();
         let workflow_type = program.program().workflow_type();
         let iteration = program.identity().iteration;
         node.listeners.turned(workflow_type, iteration, &commit);
@@ -118,7 +118,7 @@ impl Turner {
         }
         let line_moved = committed.line_moved || committed.repeated;
         self.announce_line(&program, line_moved, commit.facts_through > place.consumed);
-        hand_over.deliver(node, run_id, committed.tasks);
+        hand_over.deliver(node, run_id, committed.tasks, slots);
         match commit.next {
             Next::Wait => {
                 if committed.arrivals > commit.facts_through {
@@ -140,7 +140,11 @@ impl Turner {
                 }
                 node.hub.desk.ring([run_id]);
             }
-            Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. } => {
+            Next::Complete { result } => {
+                node.cancel_run(run_id);
+                node.hub.completed(run_id, &result);
+            }
+            Next::Fail { .. } | Next::Cancel { .. } => {
                 node.cancel_run(run_id);
                 node.hub.finished(&[run_id]);
             }

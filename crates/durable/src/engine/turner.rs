@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::assemble::Assembly;
 use super::cache::{Cache, Kept, Place};
 use super::decide::{Decision, Given, conclude, decide};
-use super::desk::Wanted;
+use super::desk::Set;
 use super::hand_over::HandOver;
 use super::load::{Loaded, Loader, Ready};
 use super::node::Node;
@@ -27,7 +27,7 @@ use crate::persistence::limits::{TEXT_BYTES_MAX, clip};
 use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, RunRecord, TurnCommit};
 use crate::persistence::{Bug, check, planted};
 use crate::runtime;
-use crate::worker::Finished;
+use crate::worker::{Finished, Slot};
 
 /// Takes turns for one process.
 pub(crate) struct Turner {
@@ -67,9 +67,11 @@ impl Turner {
 
     /// One committer: until the desk is closed and empty.
     pub(crate) async fn run(self: Arc<Self>) {
-        let max = self.node.settings.turns.set_max;
-        while let Some(set) = self.node.hub.desk.take(max).await {
-            let runs: Vec<Uuid> = set.iter().map(|(run_id, _)| *run_id).collect();
+        let node = &self.node;
+        let (desk, max) = (&node.hub.desk, node.settings.turns.set_max);
+        let room = || node.pool.room();
+        while let Some(set) = desk.take(max, &node.runtime, room).await {
+            let runs: Vec<Uuid> = set.runs.iter().map(|(run_id, _)| *run_id).collect();
             if runtime::guarded("committer", self.turn_set(set))
                 .await
                 .is_none()
@@ -88,7 +90,11 @@ impl Turner {
         desk.put_down(down.collect::<Vec<_>>());
     }
 
-    async fn turn_set(self: &Arc<Self>, set: Vec<(Uuid, Wanted)>) {
+    async fn turn_set(self: &Arc<Self>, set: Set) {
+        let Set {
+            runs: set,
+            slots: mut spare,
+        } = set;
         let mut runs: Vec<Uuid> = set.iter().map(|(run_id, _)| *run_id).collect();
         let loaded = Loader::new(self).load(set).await;
         let mut decided = Vec::with_capacity(loaded.len());
@@ -119,7 +125,7 @@ impl Turner {
                         }
                     });
                 }
-                Ok(Some(turn)) => match self.conclude(turn) {
+                Ok(Some(turn)) => match self.conclude(turn, &mut spare) {
                     Ok(turn) => decided.push(turn),
                     Err(fault) => self.block(*fault).await,
                 },
@@ -127,6 +133,8 @@ impl Turner {
                 Err(fault) => self.block(*fault).await,
             }
         }
+        // What was not needed is free for others while the set is committed.
+        drop(spare);
         self.commit(decided).await;
         let down = runs.into_iter().map(|run| (run, self.cache.holds(run)));
         self.node.hub.desk.put_down(down.collect::<Vec<_>>());
@@ -175,8 +183,12 @@ impl Turner {
         }
     }
 
-    /// Makes a commit of what a turn has come to.
-    pub(super) fn conclude(&self, turn: Undecided) -> Result<Decided, Box<Fault>> {
+    /// Makes a commit of what a turn has come to. Its new tasks may have the spare slots.
+    pub(super) fn conclude(
+        &self,
+        turn: Undecided,
+        spare: &mut Vec<Slot>,
+    ) -> Result<Decided, Box<Fault>> {
         let Undecided {
             mut decision,
             mut program,
@@ -204,7 +216,7 @@ impl Turner {
         });
         match concluded {
             Ok(mut commit) => {
-                let hand_over = self.prepare(&mut commit, &program);
+                let hand_over = self.prepare(&mut commit, &program, finished.len(), spare);
                 Ok(Decided {
                     commit,
                     program,
@@ -218,14 +230,20 @@ impl Turner {
     }
 
     /// What the committer adds: its ownership, and the tasks it takes over at once.
-    fn prepare(&self, commit: &mut TurnCommit, program: &ProgramState) -> HandOver {
+    fn prepare(
+        &self,
+        commit: &mut TurnCommit,
+        program: &ProgramState,
+        ended: usize,
+        spare: &mut Vec<Slot>,
+    ) -> HandOver {
         let worker_id = &self.node.worker_id;
         // Others must not leave alone what is not kept here: they would be the only ones to hear of its next fact.
         commit.owner = self.cache.keeps_any().then(|| OwnerRequest {
             worker_id: worker_id.clone(),
             lease: self.node.settings.turns.owner_lease,
         });
-        let hand_over = HandOver::reserve(&self.node, commit, program);
+        let hand_over = HandOver::reserve(&self.node, commit, program, ended, spare);
         if !hand_over.is_empty() {
             commit.lease = Some(LeaseRequest {
                 worker_id: worker_id.clone(),

@@ -17,10 +17,10 @@ use super::limits::{
     check_len, check_name, check_payload, check_stored_duration, check_text,
 };
 use super::model::{
-    BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension, NewSignal,
-    NewStepLog, NewTask, NewUpdate, Next, OutboxReport, OutboxResult, OwnerRequest, ScheduleFire,
-    ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskOutcome, TaskRelease, TaskResult,
-    TerminateRun, TurnCommit, WorkerBeat, WorkerInfo,
+    AuditNote, BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension,
+    NewSignal, NewStepLog, NewTask, NewUpdate, Next, OutboxReport, OutboxResult, OwnerRequest,
+    ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskOutcome, TaskRelease,
+    TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerInfo,
 };
 
 /// Checks starts.
@@ -64,6 +64,19 @@ pub fn start(start: &StartRun) -> Result<(), StoreError> {
     start.updates.iter().try_for_each(update)?;
     start.trace.as_ref().map_or(Ok(()), trace)?;
     start.owner.as_ref().map_or(Ok(()), owner)
+}
+
+/// Checks who asks for changes.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn note(note: &AuditNote) -> Result<(), StoreError> {
+    check_id("actor", &note.actor)?;
+    check_name("role", &note.role)?;
+    check_name("action", &note.action)?;
+    note.idempotency_key
+        .as_ref()
+        .map_or(Ok(()), |key| check_id("idempotency key", key))
 }
 
 /// Checks signals.

@@ -83,6 +83,18 @@ pub enum StoreError {
     /// Whoever asks may not.
     #[error("not permitted: {0}")]
     Denied(String),
+    /// Too much is waiting already: nothing new is taken on for now. Said by a server, never by a store of one's own.
+    #[error(
+        "too much is waiting ({pending} tasks for a capacity of {capacity}); try again in {retry_after_ms} ms"
+    )]
+    Overloaded {
+        /// Tasks that wait.
+        pending: u64,
+        /// Slots that they wait for.
+        capacity: u64,
+        /// When to come back.
+        retry_after_ms: u64,
+    },
     /// The store cannot be opened as asked: bad URL, read-only file, second process.
     #[error("cannot open the store: {message}")]
     Open {
@@ -99,7 +111,7 @@ impl StoreError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Conflict(_) => true,
+            Self::Unavailable { .. } | Self::Conflict(_) | Self::Overloaded { .. } => true,
             Self::Codec { source, .. } => source.is_temporary(),
             _ => false,
         }
@@ -116,9 +128,11 @@ impl StoreError {
                     .map(|error| error as &(dyn std::error::Error + 'static));
                 let mut causes = std::iter::successors(first, |error| error.source());
                 causes.any(|cause| {
-                    cause
-                        .downcast_ref::<std::io::Error>()
-                        .is_some_and(is_of_the_network)
+                    // A server behind TLS may hang up without an error of the system's.
+                    matches!(cause.downcast_ref(), Some(Self::Unavailable { .. }))
+                        || cause
+                            .downcast_ref::<std::io::Error>()
+                            .is_some_and(is_of_the_network)
                 })
             }
             _ => false,

@@ -35,6 +35,10 @@ pub const DURATION_MS_MAX: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// How long the id of a deleted run stays refused.
 pub const TOMBSTONE_DAYS: i64 = 30;
+/// How long an audit row is kept: a year and some, so that a yearly review finds all of its year.
+pub const AUDIT_DAYS: i64 = 400;
+/// Most of a text that an audit row repeats, such as a reason.
+pub const AUDIT_TEXT_BYTES_MAX: usize = 1024;
 /// Most shards of one database.
 pub const SHARDS_MAX: u16 = 1024;
 

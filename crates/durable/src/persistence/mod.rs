@@ -10,6 +10,7 @@
 //! Time: every predicate over time takes an optional instant. Absent, the database's clock
 //! decides; the suites bring their own. Instants are kept in microseconds.
 
+mod audit;
 #[cfg(any(feature = "postgres", feature = "grpc"))]
 pub(crate) mod backoff;
 mod bell;

@@ -7,12 +7,13 @@ use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
 use super::model::{
-    Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord, OutboxReport, Page, PurgeRuns,
-    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
-    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord,
+    OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
+    RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
+    SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
+    TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
+    WorkerStatus,
 };
 use super::{Bell, Shards, StoreError, Transactions, WorkerPort};
 
@@ -38,6 +39,20 @@ pub trait WorkflowEventStore: WorkerPort {
     /// wraps another and changes payloads wraps this too, since results pass through it.
     fn transactions(&self) -> Option<Arc<dyn Transactions>> {
         None
+    }
+
+    /// A view of this store for what somebody does to it: each item of a call that changes something leaves an audit row, in the same
+    /// commit. None: the store keeps no audit.
+    ///
+    /// What operators do leaves rows: starts, signals, updates, terminations, turns (a reset is one), decisions about dead letters and
+    /// their deletion, schedules, a worker's status, the reset of a breaker. The work of workers (claims, results, leases) and
+    /// a store's chores (what becomes due, ticks, retention) leave none, through a view either. A call that is refused, or repeats what
+    /// was done, leaves none.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] or [`StoreError::Limit`] for a note that cannot be stored.
+    fn audited(&self, _notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        Ok(None)
     }
 
     /// The store's clock, by which everything in it is dated; the given instant, where one is given. Processes' own clocks may
@@ -259,6 +274,9 @@ pub trait WorkflowEventStore: WorkerPort {
     /// A run's log lines, by id.
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>>;
 
+    /// Audit rows, newest first, which is by id from the largest; the limit is clamped to 1..=1000.
+    async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>>;
+
     /// What waits, at a glance. One statement a shard: an idle process asks for nothing else.
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance>;
 
@@ -272,7 +290,8 @@ pub trait WorkflowEventStore: WorkerPort {
 
     /// Deletes runs that ended before, by id, with all that belongs to them, and refuses their ids for
     /// [`super::limits::TOMBSTONE_DAYS`]. A run with messages or outbox events on their way is left for later. Answers how many. With less to do than
-    /// `max`, limiters (breakers whose key begins with `limit:`) that were not saved for as long are forgotten too.
+    /// `max`, limiters (breakers whose key begins with `limit:`) that were not saved for as long are forgotten too. Audit rows older than
+    /// [`super::limits::AUDIT_DAYS`] go with each call, [`super::limits::BATCH_ITEMS_MAX`] at most, the oldest first.
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64>;
 
     /// Everything the store holds, in canonical form, read at one instant. For tests and the audit: it loads all of it.

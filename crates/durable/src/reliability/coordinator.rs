@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::error::Kind;
 use crate::persistence::model::{TaskStatus, WorkerFilter, WorkerStatus};
-use crate::persistence::{StoreResult, WorkflowEventStore};
+use crate::persistence::{StoreError, StoreResult, WorkflowEventStore};
 use crate::runtime::Runtime;
 
 /// When new runs are refused. Off unless [`crate::engine::Settings::admission`] is set.
@@ -120,7 +119,7 @@ impl BackpressureCoordinator {
     }
 
     /// Refuses while too much waits. A store that cannot say refuses nobody: the start itself is going to ask it.
-    pub(crate) async fn admit(&self) -> crate::Result<()> {
+    pub(crate) async fn admit(&self) -> StoreResult<()> {
         let health = match self.check_system_health().await {
             Ok(health) => health,
             Err(error) => {
@@ -132,12 +131,11 @@ impl BackpressureCoordinator {
             return Ok(());
         }
         let retry_after = self.settings.retry_after.as_millis();
-        Err(Kind::Overloaded {
+        Err(StoreError::Overloaded {
             pending: health.pending_tasks,
             capacity: self.capacity(&health),
             retry_after_ms: u64::try_from(retry_after).unwrap_or(u64::MAX),
-        }
-        .into())
+        })
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a ratio for a limit")]

@@ -12,16 +12,16 @@ use super::store::RemoteStore;
 use super::touch::Touches;
 use super::wire::{Mistake, read};
 use crate::persistence::model::{
-    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks,
+    ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome,
+    DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History, LeaseExtension, LeaseState,
+    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
+    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
+    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
+    UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
-use crate::persistence::{Bell, Shards, StoreResult, WorkerPort, WorkflowEventStore};
+use crate::persistence::{Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore};
 
 /// A method of the service, which is a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -237,6 +237,12 @@ contract! {
 
         fn bell(&self) -> Option<Arc<dyn Bell>> {
             Some(self.belfry.bell(&self.line))
+        }
+
+        /// Behind no door: who may read the audit is asked where it is served.
+        async fn list_audit(&self, _: AuditFilter, _: Page) -> StoreResult<Vec<AuditRecord>> {
+            let message = "a server's audit is not read through its store; ask GET /v1/durable/audit";
+            Err(StoreError::Denied(message.to_owned()))
         }
     }
 }

@@ -12,8 +12,9 @@ use crate::{Error, Result};
 /// How to connect to a server: [`Engine::connect`](crate::Engine::connect) and [`Client::connect`](crate::Client::connect) take one, or
 /// just the URL.
 ///
-/// What is not said here comes from the environment: the token from `WORKER_GRPC_AUTH_TOKEN`; the certificates, as paths of PEM files, from
-/// `WORKER_GRPC_TLS_CA_CERT` (whom to trust), `WORKER_GRPC_TLS_CERT` and `WORKER_GRPC_TLS_KEY` (who we are).
+/// What is not said here comes from the environment: the token from `WORKER_GRPC_AUTH_TOKEN`, or the file that `WORKER_GRPC_AUTH_TOKEN_FILE`
+/// names; the certificates, as paths of PEM files, from `WORKER_GRPC_TLS_CA_CERT` (whom to trust), `WORKER_GRPC_TLS_CERT` and
+/// `WORKER_GRPC_TLS_KEY` (who we are).
 #[derive(Clone)]
 pub struct Connect {
     url: String,
@@ -90,7 +91,9 @@ impl Connect {
     /// The same, with what the environment says where nothing was said.
     pub(super) fn in_environment(mut self, read: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let read = |name: &str| read(name).filter(|value| !value.is_empty());
-        self.token = self.token.or_else(|| read("WORKER_GRPC_AUTH_TOKEN"));
+        if self.token.is_none() {
+            self.token = token(read)?;
+        }
         let file = |name: &str| match read(name) {
             Some(path) => file(name, Path::new(&path)).map(Some),
             None => Ok(None),
@@ -166,6 +169,27 @@ impl Connect {
     }
 }
 
+/// The token of the environment: the variable's, or its file's without the line's end that editors leave.
+fn token(read: impl Fn(&str) -> Option<String>) -> Result<Option<String>> {
+    const DIRECT: &str = "WORKER_GRPC_AUTH_TOKEN";
+    const BY_FILE: &str = "WORKER_GRPC_AUTH_TOKEN_FILE";
+    match (read(DIRECT), read(BY_FILE)) {
+        (Some(_), Some(_)) => Err(Error::configuration(format!(
+            "{DIRECT} and {BY_FILE} are both set; unset one of them"
+        ))),
+        (Some(token), None) => Ok(Some(token)),
+        (None, Some(path)) => {
+            let text = String::from_utf8(file(BY_FILE, Path::new(&path))?).map_err(|_| {
+                Error::configuration(format!(
+                    "{BY_FILE}: {path} is no text: is it the right file?"
+                ))
+            })?;
+            Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
 fn file(variable: &str, path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
         let path = path.display();
@@ -235,6 +259,28 @@ mod tests {
         assert_eq!(header(Connect::to("http://h").token("mine")), "Bearer mine");
         let shown = format!("{:?}", Connect::to("http://h").token("mine"));
         assert!(!shown.contains("mine"), "{shown}");
+    }
+
+    #[test]
+    fn a_token_comes_from_a_file_but_not_from_two_places() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        std::fs::write(&path, "from a file\n").expect("written");
+        let by_file = |name: &str| {
+            (name == "WORKER_GRPC_AUTH_TOKEN_FILE").then(|| path.display().to_string())
+        };
+        let connect = Connect::to("http://h").in_environment(by_file);
+        let header = connect.expect("whole").authorization().expect("a header");
+        assert_eq!(header.expect("a token"), "Bearer from a file");
+        let both = |name: &str| {
+            name.starts_with("WORKER_GRPC_AUTH_TOKEN")
+                .then(|| path.display().to_string())
+        };
+        let error = Connect::to("http://h").in_environment(both);
+        let error = error.expect_err("refused").to_string();
+        assert!(error.contains("both set"), "{error}");
+        let own = Connect::to("http://h").token("mine").in_environment(both);
+        assert!(own.is_ok(), "what is said counts, and nothing else is read");
     }
 
     #[test]

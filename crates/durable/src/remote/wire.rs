@@ -92,6 +92,11 @@ pub(super) enum Failed {
     Corrupt(String),
     Schema(String),
     Denied(String),
+    Overloaded {
+        pending: u64,
+        capacity: u64,
+        retry_after_ms: u64,
+    },
     /// One that this version has no word for.
     Other(String),
 }
@@ -117,6 +122,15 @@ impl From<StoreError> for Failed {
             StoreError::Corrupt { .. } => Self::Corrupt(text),
             StoreError::Schema(text) => Self::Schema(text),
             StoreError::Denied(text) => Self::Denied(text),
+            StoreError::Overloaded {
+                pending,
+                capacity,
+                retry_after_ms,
+            } => Self::Overloaded {
+                pending,
+                capacity,
+                retry_after_ms,
+            },
             error if error.is_retryable() => Self::Unavailable(text),
             _ => Self::Other(text),
         }
@@ -150,6 +164,15 @@ impl From<Failed> for StoreError {
             },
             Failed::Schema(text) => Self::Schema(text),
             Failed::Denied(text) => Self::Denied(text),
+            Failed::Overloaded {
+                pending,
+                capacity,
+                retry_after_ms,
+            } => Self::Overloaded {
+                pending,
+                capacity,
+                retry_after_ms,
+            },
         }
     }
 }
@@ -278,6 +301,13 @@ mod tests {
         });
         assert_eq!(limit.to_string(), "a payload is 2, the limit is 1");
         assert!(limit.is_refusal());
+        let overloaded = crate::Error::from(cross(StoreError::Overloaded {
+            pending: 11,
+            capacity: 1,
+            retry_after_ms: 5_000,
+        }));
+        assert!(overloaded.is_overloaded() && overloaded.is_retryable());
+        assert_eq!(overloaded.retry_after().map(|time| time.as_secs()), Some(5));
         let rejection = Rejection::IdInUse {
             what: "timer",
             id: "t".to_owned(),

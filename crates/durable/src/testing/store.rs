@@ -11,14 +11,15 @@ use uuid::Uuid;
 use super::gate::Step;
 use super::watch::{Fate, Watch};
 use crate::persistence::model::{
-    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
+    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{
     Bell, MemoryStore, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -202,6 +203,7 @@ watched! { WorkflowEventStore {
     fn get_attributes(run_id: Uuid) -> Attributes;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
     fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord>;
+    fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord>;
     fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;
     fn rollups(from: Timestamp) -> Vec<RollupRecord>;
@@ -213,6 +215,15 @@ watched! { WorkflowEventStore {
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         self.inner.bell()
+    }
+
+    fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        let inner = Arc::new(self.inner.audited_view(notes)?);
+        Ok(Some(Arc::new(Self {
+            inner,
+            watch: Arc::clone(&self.watch),
+            engine: self.engine.clone(),
+        })))
     }
 
     async fn dump(&self) -> StoreResult<Dump> {

@@ -163,6 +163,15 @@ impl WorkerPool {
         *self.capacity.others.lock() = others;
     }
 
+    /// Whether no other live worker takes tasks of any of its types.
+    pub(super) fn is_alone(&self) -> bool {
+        self.capacity
+            .others
+            .lock()
+            .values()
+            .all(|others| *others == 0)
+    }
+
     /// How many of `count` new tasks of a type this worker takes at once: all while it is alone, else its share, rounded up.
     pub(crate) fn share_of(&self, activity_type: &str, count: usize) -> usize {
         let others = self.capacity.others.lock().get(activity_type).copied();

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, Pressure};
 use super::execution::Execution;
 use super::results::{Finished, Kept};
 use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
@@ -35,8 +35,8 @@ pub struct WorkerPool {
     port: Arc<dyn WorkerPort>,
     hub: Arc<Hub>,
     pub(super) results: Arc<ResultSink>,
-    /// By task and token, so that they are told to stop in an order that can be repeated.
-    running: Mutex<BTreeMap<(Uuid, Uuid), Running>>,
+    /// By run, task and token, so that they are told to stop in an order that can be repeated.
+    running: Mutex<BTreeMap<(Uuid, Uuid, Uuid), Running>>,
     /// Types of which tasks wait in the queue for want of a slot.
     backlog: Mutex<BTreeSet<String>>,
     /// Asked to drain by an operator, who may change their mind.
@@ -45,6 +45,16 @@ pub struct WorkerPool {
     closed: AtomicBool,
     pub(super) capacity: Capacity,
     pub(super) totals: Totals,
+}
+
+/// Whether there is room for one more run.
+pub(crate) enum Room {
+    /// There is, with a slot for its first activity.
+    Slot(Slot),
+    /// There is none for now.
+    None,
+    /// It does not matter: its activities run elsewhere, or also elsewhere.
+    Ample,
 }
 
 struct Running {
@@ -138,12 +148,38 @@ impl WorkerPool {
 
     /// A slot for a task that is about to be queued by this process; none where it should wait in the queue like any other.
     pub(crate) fn reserve(&self, activity_type: &str, options: &ActivityOptions) -> Option<Slot> {
-        let direct = self.activities.contains(activity_type)
+        let direct = self.takes_directly(activity_type, options) && self.pressure().is_none();
+        if direct { self.slots.try_take() } else { None }
+    }
+
+    /// Whether a task that is about to be queued may have a slot that its run has already. A worker that is full does not get fuller by that; one
+    /// that is not alone leaves it to the others all the same.
+    pub(crate) fn may_pass_on(&self, activity_type: &str, options: &ActivityOptions) -> bool {
+        self.takes_directly(activity_type, options)
+            && match self.pressure() {
+                None => true,
+                Some(Pressure::Load { .. }) => self.is_alone(),
+                Some(_) => false,
+            }
+    }
+
+    /// Not past breakers, limiters, or older tasks of the type.
+    fn takes_directly(&self, activity_type: &str, options: &ActivityOptions) -> bool {
+        self.activities.contains(activity_type)
             && options.circuit_breaker.is_none()
             && options.rate_limit.is_none()
             && !self.backlog.lock().contains(activity_type)
-            && self.pressure().is_none();
-        if direct { self.slots.try_take() } else { None }
+    }
+
+    /// Whether a new run may begin here.
+    pub(crate) fn room(&self) -> Room {
+        if self.activities.is_empty() || !self.is_alone() {
+            return Room::Ample;
+        }
+        if self.has_backlog() || self.pressure().is_some() {
+            return Room::None;
+        }
+        self.slots.try_take().map_or(Room::None, Room::Slot)
     }
 
     /// Tasks of these types wait in the queue: newer ones queue up behind them.
@@ -181,7 +217,7 @@ impl WorkerPool {
             cancel: cancel.clone(),
             abandoned: Arc::clone(&abandoned),
         };
-        let key = (task.lease.task_id, task.lease.token);
+        let key = (task.lease.run_id, task.lease.task_id, task.lease.token);
         self.running.lock().insert(key, running);
         self.leases.hold(&task, cancel.clone());
         let pool = Arc::clone(self);
@@ -229,8 +265,11 @@ impl WorkerPool {
     fn report(&self, finished: Finished) {
         if finished.kept != Kept::NotYet || !finished.may_join_a_turn() {
             self.results.store(vec![finished]);
-        } else if let Err(finished) = self.hub.desk.finished(Box::new(finished)) {
-            self.results.store(vec![*finished]);
+        } else {
+            let now = self.runtime.instant();
+            if let Err(finished) = self.hub.desk.finished(Box::new(finished), now) {
+                self.results.store(vec![*finished]);
+            }
         }
     }
 
@@ -247,8 +286,8 @@ impl WorkerPool {
 
     /// Asks a running activity to stop; the store has given it up already.
     pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
-        for running in self.running.lock().values() {
-            if running.lease.run_id == run_id && running.activity_id == activity_id {
+        for running in of_run(&self.running.lock(), run_id) {
+            if running.activity_id == activity_id {
                 running.cancel.cancel();
             }
         }
@@ -271,10 +310,8 @@ impl WorkerPool {
 
     /// Asks all running activities of a run to stop.
     pub(crate) fn cancel_run(&self, run_id: Uuid) {
-        for running in self.running.lock().values() {
-            if running.lease.run_id == run_id {
-                running.cancel.cancel();
-            }
+        for running in of_run(&self.running.lock(), run_id) {
+            running.cancel.cancel();
         }
     }
 
@@ -322,4 +359,15 @@ impl WorkerPool {
             read(&self.totals.busy_ms),
         )
     }
+}
+
+/// What runs of one run.
+fn of_run(
+    running: &BTreeMap<(Uuid, Uuid, Uuid), Running>,
+    run_id: Uuid,
+) -> impl Iterator<Item = &Running> {
+    let (first, last) = (Uuid::nil(), Uuid::max());
+    running
+        .range((run_id, first, first)..=(run_id, last, last))
+        .map(|(_, running)| running)
 }

@@ -21,10 +21,6 @@ pub(crate) struct Finished {
     pub(crate) step_logs: Vec<NewStepLog>,
     pub(crate) kept: Kept,
     /// Free only when the outcome is stored: otherwise the worker would take on more than it can finish.
-    #[allow(
-        dead_code,
-        reason = "held, not read: dropping it is what frees the slot"
-    )]
     pub(crate) slot: Slot,
 }
 

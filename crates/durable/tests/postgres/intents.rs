@@ -6,7 +6,7 @@ use everruns_durable::persistence::model::{
     ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, OutboxRecord, TaskRecord,
 };
 use everruns_durable::persistence::postgres::Postgres;
-use everruns_durable::persistence::sql::rows::{Changes, Load, Loaded};
+use everruns_durable::persistence::sql::rows::{Changes, Load, Loaded, RegistryWrite};
 use everruns_durable::persistence::sql::tx::{Concern, Database, Intent, Tx};
 
 /// Loads, then writes; answers what was loaded.
@@ -45,6 +45,28 @@ pub(crate) async fn load(store: &Postgres, load: Load) -> Loaded {
         ..Write::default()
     };
     store.write(Concern::Events, intent).await.unwrap()
+}
+
+/// A write on a small table; answers how many rows it touched.
+struct Registry(RegistryWrite);
+
+impl Intent for Registry {
+    type Answer = u64;
+
+    fn at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(u64, Changes)> {
+        let touched = tx.write_registry(&self.0).await?;
+        Ok((touched.rows, Changes::default()))
+    }
+}
+
+/// Writes a small table.
+pub(crate) async fn write_registry(store: &Postgres, write: RegistryWrite) -> u64 {
+    let written = store.write(Concern::Registry, Registry(write)).await;
+    written.unwrap()
 }
 
 macro_rules! claim_intent {

@@ -5,11 +5,11 @@ use everruns_durable::persistence::model::{
     BreakerRecord, DeadLetterState, DlqFilter, Page, RunFilter, TaskFilter, TaskStatus, WorkerBeat,
     WorkerFilter, WorkerInfo, WorkerStatus, WorkflowStatus,
 };
-use everruns_durable::persistence::sql::rows::Changes;
+use everruns_durable::persistence::sql::rows::{Changes, RegistryWrite};
 use everruns_durable::persistence::sql::tx::Database;
 use uuid::Uuid;
 
-use crate::intents::write;
+use crate::intents::{write, write_registry};
 use crate::samples::{
     bare_run, bare_task, codec_payload, full_fact, full_run, full_task, id, letter, messages,
     odd_payload, outbox, schedule, t,
@@ -314,9 +314,15 @@ async fn letters_are_listed_newest_first_and_purged_unless_a_run_waits() {
         .await,
         same_time
     );
-    assert_eq!(store.purge_dlq(all.clone(), 1).await.unwrap(), 1);
+    assert_eq!(
+        write_registry(&store, RegistryWrite::PurgeLetters(all.clone(), 1)).await,
+        1
+    );
     assert_eq!(list(all.clone()).await, same_time, "newest first");
-    assert_eq!(store.purge_dlq(all.clone(), 10).await.unwrap(), 2);
+    assert_eq!(
+        write_registry(&store, RegistryWrite::PurgeLetters(all.clone(), 10)).await,
+        2
+    );
     assert_eq!(list(all).await, [id(1)]);
 }
 
@@ -333,7 +339,7 @@ async fn schedules_that_are_due_come_in_order_and_paused_ones_do_not() {
         let mut record = schedule(schedule_id, true);
         record.next_fire_at = next.map(t);
         record.paused = paused;
-        store.put_schedule(record).await.unwrap();
+        write_registry(&store, RegistryWrite::PutSchedule(record)).await;
     }
     let ids = |found: Vec<everruns_durable::persistence::model::ScheduleRecord>| {
         found.into_iter().map(|s| s.id).collect::<Vec<_>>()
@@ -350,8 +356,9 @@ async fn schedules_that_are_due_come_in_order_and_paused_ones_do_not() {
         ids(store.list_schedules(page(2, 1)).await.unwrap()),
         ["b", "c"]
     );
-    assert!(store.delete_schedule("b".into()).await.unwrap());
-    assert!(!store.delete_schedule("b".into()).await.unwrap());
+    let delete = || RegistryWrite::DeleteSchedule("b".into());
+    assert_eq!(write_registry(&store, delete()).await, 1);
+    assert_eq!(write_registry(&store, delete()).await, 0);
 }
 
 fn worker(worker_id: &str) -> WorkerInfo {
@@ -392,12 +399,8 @@ async fn workers_register_beat_drain_and_go() {
         (everyone[0].started_at, everyone[0].last_heartbeat_at),
         (t(5), t(5))
     );
-    assert!(
-        store
-            .set_worker_status("b".into(), WorkerStatus::Draining)
-            .await
-            .unwrap()
-    );
+    let drain = RegistryWrite::SetWorkerStatus("b".into(), WorkerStatus::Draining);
+    assert_eq!(write_registry(&store, drain).await, 1);
     let beat = |worker_id: &str| WorkerBeat {
         worker_id: worker_id.into(),
         current_load: 9,
@@ -433,14 +436,11 @@ async fn workers_register_beat_drain_and_go() {
     assert_eq!(store.list_workers(recent).await.unwrap().len(), 1);
     assert_eq!(store.stop_silent_workers(t(6)).await.unwrap(), ["a"]);
     assert!(store.stop_silent_workers(t(6)).await.unwrap().is_empty());
-    assert!(store.deregister_worker("a".into()).await.unwrap());
-    assert!(!store.deregister_worker("a".into()).await.unwrap());
-    assert!(
-        !store
-            .set_worker_status("a".into(), WorkerStatus::Active)
-            .await
-            .unwrap()
-    );
+    let forget = || RegistryWrite::DeleteWorker("a".into());
+    assert_eq!(write_registry(&store, forget()).await, 1);
+    assert_eq!(write_registry(&store, forget()).await, 0);
+    let back = RegistryWrite::SetWorkerStatus("a".into(), WorkerStatus::Active);
+    assert_eq!(write_registry(&store, back).await, 0);
 }
 
 #[tokio::test]
@@ -472,8 +472,9 @@ async fn breakers_are_saved_by_version() {
     );
     assert!(store.save_breaker(breaker(1), Some(t(4))).await.unwrap());
     assert_eq!(store.list_breakers().await.unwrap()[0].version, 2);
-    assert!(store.reset_breaker("activity:charge".into()).await.unwrap());
-    assert!(!store.reset_breaker("activity:charge".into()).await.unwrap());
+    let reset = || RegistryWrite::DeleteBreaker("activity:charge".into());
+    assert_eq!(write_registry(&store, reset()).await, 1);
+    assert_eq!(write_registry(&store, reset()).await, 0);
 }
 
 #[tokio::test]

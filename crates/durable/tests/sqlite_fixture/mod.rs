@@ -4,8 +4,8 @@
 pub(crate) mod records;
 
 use everruns_durable::core::Timestamp;
-use everruns_durable::persistence::model::ClaimTasks;
-use everruns_durable::persistence::sql::rows::{Changes, Load, Loaded};
+use everruns_durable::persistence::model::{ClaimTasks, ScheduleRecord};
+use everruns_durable::persistence::sql::rows::{Changes, Load, Loaded, RegistryWrite, Touched};
 use everruns_durable::persistence::sql::tx::{Concern, Database, Intent, Tx};
 use everruns_durable::persistence::sqlite::{Sqlite, SqliteOptions};
 use everruns_durable::persistence::{StoreError, StoreResult};
@@ -25,6 +25,28 @@ impl Intent for Put {
     async fn plan<T: Tx>(&self, _tx: &mut T) -> StoreResult<((), Changes)> {
         Ok(((), self.0.clone()))
     }
+}
+
+/// Puts a schedule, as a user does.
+struct PutSchedule(ScheduleRecord);
+
+impl Intent for PutSchedule {
+    type Answer = ();
+
+    fn at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<((), Changes)> {
+        let put = RegistryWrite::PutSchedule(self.0.clone());
+        assert_eq!(tx.write_registry(&put).await?, Touched::rows(1));
+        Ok(((), Changes::default()))
+    }
+}
+
+pub(crate) async fn put_schedule(db: &Sqlite, schedule: ScheduleRecord) {
+    let put = db.write(Concern::Registry, PutSchedule(schedule)).await;
+    put.unwrap();
 }
 
 /// Reads what it is told to.

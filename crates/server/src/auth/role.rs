@@ -31,7 +31,7 @@ pub enum Permission {
     Operate,
     /// Claims and finishes work.
     RunTasks,
-    /// Sees who may do what.
+    /// Sees who may do what, and who did.
     Administer,
 }
 

@@ -280,15 +280,23 @@ pub enum LogFormat {
     Json,
 }
 
-impl Kind for LogFormat {
-    const PLACEHOLDER: &'static str = "text|json";
+impl FromStr for LogFormat {
+    type Err = String;
 
-    fn read(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
             _ => Err(format!("{text:?} is neither text nor json")),
         }
+    }
+}
+
+impl Kind for LogFormat {
+    const PLACEHOLDER: &'static str = "text|json";
+
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse()
     }
     fn show(&self) -> Option<String> {
         let name = match self {

@@ -100,6 +100,13 @@ settings! {
     grace: Period { env: "DURABLE_GRACE", default: "30s" }
     /// How long finished runs are kept; `none` keeps them for ever.
     retention: Option<Period> { env: "DURABLE_RETENTION", default: "30d" }
+    /// Refuse new runs while more tasks wait than so many times the slots of all live workers (HTTP 503 with `Retry-After`, gRPC
+    /// `RESOURCE_EXHAUSTED` with `grpc-retry-pushback-ms`); `none` never refuses. Runs that exist go on.
+    max_queue_ratio: Option<u32> { env: "DURABLE_MAX_QUEUE_RATIO", default: "10" }
+    /// Slots that count for `max_queue_ratio` while no worker is alive.
+    assumed_capacity: u32 { env: "DURABLE_ASSUMED_CAPACITY", default: "1000" }
+    /// When those who were refused should come back.
+    overload_retry_after: Period { env: "DURABLE_OVERLOAD_RETRY_AFTER", default: "5s" }
     /// Connections at once, for each of the two doors; more wait to be accepted.
     max_connections: u32 { env: "DURABLE_MAX_CONNECTIONS", default: "10000" }
     /// How long a connection may take for its TLS handshake, and again for its request's headers.

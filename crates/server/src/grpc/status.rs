@@ -3,9 +3,13 @@
 use durable_proto::convert::Malformed;
 use everruns_durable::Error;
 use everruns_durable::persistence::StoreError;
+use tonic::metadata::AsciiMetadataKey;
 use tonic::{Code, Status};
 
 use crate::auth::Denied;
+
+/// After how many milliseconds to try again: gRPC clients with a retry policy keep to it by themselves.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Somebody is turned away.
 pub(super) fn denied(denied: &Denied) -> Status {
@@ -29,7 +33,7 @@ pub(super) fn store(error: &StoreError) -> Status {
         StoreError::LeaseLost(_) | StoreError::RunFinished { .. } => Code::FailedPrecondition,
         StoreError::NotFound { .. } => Code::NotFound,
         StoreError::Invalid(_) => Code::InvalidArgument,
-        StoreError::Limit { .. } => Code::ResourceExhausted,
+        StoreError::Limit { .. } | StoreError::Overloaded { .. } => Code::ResourceExhausted,
         error if error.is_retryable() => Code::Unavailable,
         StoreError::Corrupt { .. } => Code::DataLoss,
         _ => Code::Internal,
@@ -54,7 +58,13 @@ pub(super) fn library(error: &Error) -> Status {
     } else {
         Code::Internal
     };
-    Status::new(code, error.to_string())
+    let mut status = Status::new(code, error.to_string());
+    if let Some(after) = error.retry_after() {
+        let name = AsciiMetadataKey::from_static(PUSHBACK);
+        let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        status.metadata_mut().insert(name, millis.into());
+    }
+    status
 }
 
 /// This process has no engine that could serve workers, or not any more.

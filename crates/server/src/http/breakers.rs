@@ -88,7 +88,7 @@ pub(super) async fn reset_breaker(
     caller: Caller,
     Name(key): Name,
 ) -> Result<StatusCode, Problem> {
-    if app.acting(&caller).store().reset_breaker(&key).await? {
+    if caller.acting(&app)?.store().reset_breaker(&key).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     let detail = format!("there is no circuit breaker {key:?}");

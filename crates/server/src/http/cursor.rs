@@ -15,20 +15,24 @@ pub(super) enum List {
     DeadLetters = 4,
     Schedules = 5,
     Logs = 6,
+    Audit = 7,
 }
 
 /// Bytes of the checksum: enough against accident and guessing; what a cursor can reach is the caller's to see anyway.
 const CHECK_BYTES: usize = 6;
 
-/// A cursor after this run.
-pub(super) fn after_run(id: Uuid) -> String {
-    seal(List::Runs, id.as_bytes())
+/// A cursor after what has this id.
+pub(super) fn after_id(list: List, id: Uuid) -> String {
+    seal(list, id.as_bytes())
 }
 
-/// The run that a cursor stands behind.
-pub(super) fn run(cursor: &str) -> Result<Uuid, Problem> {
-    let bytes = open(List::Runs, cursor)?;
-    Uuid::from_slice(&bytes).map_err(|_| foreign())
+/// The id that a cursor stands behind; without one, none.
+pub(super) fn id(list: List, cursor: Option<&str>) -> Result<Option<Uuid>, Problem> {
+    let Some(cursor) = cursor else {
+        return Ok(None);
+    };
+    let bytes = open(list, cursor)?;
+    Uuid::from_slice(&bytes).map(Some).map_err(|_| foreign())
 }
 
 /// A cursor after so many rows, or after an event's number.
@@ -91,8 +95,11 @@ mod tests {
 
     #[test]
     fn cursor_reads_what_it_writes() {
-        let id = Uuid::from_u128(7);
-        assert_eq!(run(&after_run(id)).unwrap(), id);
+        let seven = Uuid::from_u128(7);
+        let cursor = after_id(List::Runs, seven);
+        assert_eq!(id(List::Runs, Some(&cursor)).unwrap(), Some(seven));
+        assert!(id(List::Audit, Some(&cursor)).is_err());
+        assert_eq!(id(List::Runs, None).unwrap(), None);
         assert_eq!(
             rows(List::Tasks, Some(&after_rows(List::Tasks, 9))).unwrap(),
             9

@@ -310,8 +310,8 @@ pub(super) async fn purge_dlq(
         state: request.state.map(Into::into),
         dead_before: request.dead_before,
     };
-    let purged = app
-        .acting(&caller)
+    let purged = caller
+        .acting(&app)?
         .purge_dead_letters(filter, usize::try_from(max).unwrap_or(usize::MAX))
         .await?;
     Ok(Json(Purged { purged }))
@@ -319,7 +319,7 @@ pub(super) async fn purge_dlq(
 
 async fn decide(app: &App, caller: &Caller, id: Uuid) -> Result<(Client, DeadLetter), Problem> {
     let letter = find(app, caller, id).await?;
-    Ok((app.acting(caller), letter))
+    Ok((caller.acting(app)?, letter))
 }
 
 async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Json<LetterView>, Problem> {

@@ -199,24 +199,29 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(value) = parts.headers.get("idempotency-key") else {
-            return Ok(Self(None));
-        };
-        let text = value.to_str().ok().map(str::trim);
-        let fits = |text: &&str| {
-            (1..=KEY_CHARS_MAX).contains(&text.len())
-                && text.bytes().all(|byte| byte.is_ascii_graphic())
-        };
-        match text.filter(fits) {
-            Some(text) => Ok(Self(Some(text.to_owned()))),
-            None => Err(Problem::new(
-                Code::InvalidParameter,
-                "the Idempotency-Key header cannot be used",
-            )
-            .hint(format!(
-                "send 1 to {KEY_CHARS_MAX} visible ASCII characters"
-            ))),
-        }
+        key_of(&parts.headers).map(Self)
+    }
+}
+
+/// The idempotency key among the headers, if there is one that can be used.
+pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    let text = value.to_str().ok().map(str::trim);
+    let fits = |text: &&str| {
+        (1..=KEY_CHARS_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    match text.filter(fits) {
+        Some(text) => Ok(Some(text.to_owned())),
+        None => Err(Problem::new(
+            Code::InvalidParameter,
+            "the Idempotency-Key header cannot be used",
+        )
+        .hint(format!(
+            "send 1 to {KEY_CHARS_MAX} visible ASCII characters"
+        ))),
     }
 }
 

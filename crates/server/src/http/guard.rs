@@ -1,6 +1,7 @@
 //! The guard before every route: who calls, and may they?
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::AUTHORIZATION;
@@ -11,14 +12,16 @@ use everruns_durable::Client;
 use everruns_durable::persistence::model::RunRecord;
 use uuid::Uuid;
 
+use super::extract::key_of;
 use super::problem::{Code, Problem};
 use crate::App;
 use crate::auth::{Permission, Principal};
 
-/// Lets a request through if its token permits it, and leaves a note of who it is.
+/// Lets a request through if its token permits it, and leaves a note of who it is and what they do.
 pub(super) async fn admit(
     app: App,
     permission: Permission,
+    action: Arc<str>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -31,21 +34,34 @@ pub(super) async fn admit(
         .and_then(|principal| principal.require(permission).map(|()| principal));
     match principal {
         Ok(principal) => {
-            request.extensions_mut().insert(principal);
+            // A key that cannot be used is refused by the routes that use one; the others never look at it.
+            let idempotency_key = key_of(request.headers()).unwrap_or_default();
+            let caller = Caller {
+                principal,
+                action,
+                idempotency_key,
+            };
+            request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(denied) => Problem::from(denied).into_response(),
     }
 }
 
-/// Who calls. A handler without it still runs behind [`admit`].
-pub(super) struct Caller(Principal);
+/// Who calls, and which operation. A handler without it still runs behind [`admit`].
+#[derive(Clone)]
+pub(super) struct Caller {
+    principal: Principal,
+    /// The operation's id in the description.
+    action: Arc<str>,
+    idempotency_key: Option<String>,
+}
 
 impl Deref for Caller {
     type Target = Principal;
 
     fn deref(&self) -> &Principal {
-        &self.0
+        &self.principal
     }
 }
 
@@ -53,11 +69,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let principal = parts.extensions.get::<Principal>().cloned();
+        let caller = parts.extensions.get::<Self>().cloned();
         // Only a route outside the table could lack it, and there must be none that asks.
-        principal
-            .map(Self)
-            .ok_or_else(|| Problem::new(Code::Internal, "nobody stood guard before this route"))
+        caller.ok_or_else(|| Problem::new(Code::Internal, "nobody stood guard before this route"))
     }
 }
 
@@ -69,10 +83,16 @@ impl Caller {
         Ok(run)
     }
 
-    /// The client for what the caller does to a run, if it is within their scope.
+    /// The client for what the caller does: what it changes leaves an audit row.
+    pub(super) fn acting(&self, app: &App) -> Result<Client, Problem> {
+        let key = self.idempotency_key.clone();
+        Ok(app.acting(&self.principal, &self.action, key)?)
+    }
+
+    /// The same for what they do to a run, if it is within their scope.
     pub(super) async fn acting_on(&self, app: &App, id: Uuid) -> Result<Client, Problem> {
         self.within_scope(app, id).await?;
-        Ok(app.acting(self))
+        self.acting(app)
     }
 
     /// Looks at the run only where the token is limited to some types.

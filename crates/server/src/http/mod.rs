@@ -3,6 +3,7 @@
 //! Every route stands in one table, `table.rs`, together with the permission it takes, and every route answers below [`PREFIX`] and
 //! below [`ALIAS`]. What the server refuses is a problem (`problem.rs`); how the library's errors become problems is in `refusal.rs` alone.
 
+mod audit;
 mod breakers;
 mod cursor;
 mod dlq;
@@ -24,6 +25,7 @@ mod workers;
 mod workflows;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
@@ -48,9 +50,10 @@ pub const ALIAS: &str = "/api/durable";
 
 /// All of it, ready to be served. To be called within a tokio runtime, in which samples are taken from now on.
 pub fn router(app: App) -> Router {
-    let described = std::sync::Arc::new(openapi::describe(app.access()));
+    let described = Arc::new(openapi::describe(app.access()));
     metrics::samples::keep_sampling(&app);
-    let scraped = behind(&app, Permission::Read, get(metrics::get_metrics));
+    let scraped = get(metrics::get_metrics);
+    let scraped = behind(&app, Permission::Read, "get_metrics", scraped);
     let guarded = guarded(&app);
     Router::new()
         .nest(PREFIX, guarded.clone())
@@ -82,19 +85,26 @@ fn guarded(app: &App) -> Router<App> {
         .into_iter()
         .fold(Router::new(), |router, route| {
             let paths: Vec<String> = route.described.1.paths.keys().cloned().collect();
+            let action = openapi::operation_id(&route.described.1);
             let (permission, handler) = route.handler();
-            let handler = behind(app, permission, handler);
+            let handler = behind(app, permission, &action, handler);
             paths
                 .iter()
                 .fold(router, |router, path| router.route(path, handler.clone()))
         })
 }
 
-/// Puts a guard before a handler.
-fn behind(app: &App, permission: Permission, handler: MethodRouter<App>) -> MethodRouter<App> {
+/// Puts a guard before a handler, which knows the operation's name.
+fn behind(
+    app: &App,
+    permission: Permission,
+    action: &str,
+    handler: MethodRouter<App>,
+) -> MethodRouter<App> {
     let app = app.clone();
+    let action: Arc<str> = action.into();
     handler.route_layer(from_fn(move |request, next| {
-        guard::admit(app.clone(), permission, request, next)
+        guard::admit(app.clone(), permission, Arc::clone(&action), request, next)
     }))
 }
 

@@ -2,7 +2,7 @@
 
 use utoipa::OpenApi as _;
 use utoipa::openapi::link::LinkBuilder;
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::path::{Operation, PathItem, Paths};
 use utoipa::openapi::schema::{AnyOfBuilder, Schema};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
@@ -85,6 +85,16 @@ pub(super) fn listed() -> Vec<(String, String, Permission)> {
         }
     }
     list
+}
+
+/// The name of a route's operation, as the description has it.
+pub(super) fn operation_id(paths: &Paths) -> String {
+    let items = paths.paths.values();
+    let operations = items.flat_map(|item| [&item.get, &item.post, &item.delete]);
+    let mut named = operations
+        .flatten()
+        .filter_map(|it| it.operation_id.clone());
+    named.next().unwrap_or_default()
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

@@ -203,7 +203,7 @@ pub(super) async fn create_schedule(
         .workflow_named(request.workflow_type, present(request.input))
         .overlap(request.overlap.into())
         .catchup(Duration::from_millis(request.catchup_window_ms.0));
-    let schedule = app.acting(&caller).create_schedule(schedule).await?;
+    let schedule = caller.acting(&app)?.create_schedule(schedule).await?;
     Ok((StatusCode::CREATED, Json(schedule.into())))
 }
 
@@ -229,7 +229,7 @@ pub(super) async fn delete_schedule(
     Name(id): Name,
 ) -> Result<StatusCode, Problem> {
     visible(&app, &caller, &id).await?;
-    app.acting(&caller).delete_schedule(&id).await?;
+    caller.acting(&app)?.delete_schedule(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -243,7 +243,7 @@ pub(super) async fn pause_schedule(
     Name(id): Name,
 ) -> Result<Json<ScheduleView>, Problem> {
     visible(&app, &caller, &id).await?;
-    app.acting(&caller).pause_schedule(&id).await?;
+    caller.acting(&app)?.pause_schedule(&id).await?;
     visible(&app, &caller, &id).await.map(Json)
 }
 
@@ -257,7 +257,7 @@ pub(super) async fn resume_schedule(
     Name(id): Name,
 ) -> Result<Json<ScheduleView>, Problem> {
     visible(&app, &caller, &id).await?;
-    app.acting(&caller).resume_schedule(&id).await?;
+    caller.acting(&app)?.resume_schedule(&id).await?;
     visible(&app, &caller, &id).await.map(Json)
 }
 
@@ -271,7 +271,7 @@ pub(super) async fn trigger_schedule(
     Name(id): Name,
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     visible(&app, &caller, &id).await?;
-    let run = app.acting(&caller).trigger_schedule(&id).await?;
+    let run = caller.acting(&app)?.trigger_schedule(&id).await?;
     let run = super::workflows::show(&app, run.id()).await?;
     Ok((StatusCode::CREATED, Json(run)))
 }
@@ -287,7 +287,7 @@ pub(super) async fn backfill_schedule(
     Body(request): Body<BackfillRequest>,
 ) -> Result<Json<Backfilled>, Problem> {
     visible(&app, &caller, &id).await?;
-    let client = app.acting(&caller);
+    let client = caller.acting(&app)?;
     let ids = client
         .backfill_schedule(&id, request.from, request.to)
         .await?;

@@ -5,7 +5,7 @@ use utoipa_axum::router::UtoipaMethodRouter;
 use utoipa_axum::routes;
 
 use super::workflows::{batch, find, history, operate, result, start, stream, talk, why};
-use super::{breakers, dlq, health, metrics, schedules, tasks, tokens, workers};
+use super::{audit, breakers, dlq, health, metrics, schedules, tasks, tokens, workers};
 use crate::App;
 use crate::auth::Permission::{self, Administer, Operate, Read, Signal, Start};
 
@@ -80,5 +80,6 @@ pub(super) fn routes() -> Vec<Route> {
         route(Read, routes!(metrics::get_timeseries)),
         route(Read, routes!(metrics::stream_metrics)),
         route(Administer, routes!(tokens::list_tokens)),
+        route(Administer, routes!(audit::list_audit)),
     ]
 }

@@ -131,7 +131,7 @@ pub(super) async fn drain_worker(
             Problem::new(Code::Conflict, detail).hint("only a worker that is alive can be drained")
         );
     }
-    let store = app.acting(&caller).store().clone();
+    let store = caller.acting(&app)?.store().clone();
     if !store.set_worker_status(&id, WorkerStatus::Draining).await? {
         return Err(unknown(&id));
     }

@@ -1,8 +1,12 @@
 //! Who is let in, and what is refused.
 
+use std::time::Duration;
+
 use durable_proto::v1;
 use durable_server::auth::{Permission, Role};
 use durable_server::grpc::{Admission, METHODS, REQUEST_BYTES_MAX};
+use everruns_durable::Client;
+use everruns_durable::core::Payload;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
@@ -225,4 +229,29 @@ async fn a_token_for_some_types_hosts_no_others() {
     };
     let refused = Workman::connect(&mut caller, hosts).await;
     assert_eq!(refused.err().unwrap().code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn starts_are_refused_with_a_time_to_come_back_when_too_much_waits() {
+    let place = Place::overloaded().await;
+    let workflows = vec![v1::NewWorkflow {
+        workflow_type: "order".to_owned(),
+        ..v1::NewWorkflow::default()
+    }];
+    let request = v1::CreateDurableWorkflowRequest { workflows };
+    let mut caller = place.caller(None).await;
+    let refused = caller.create_durable_workflow(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    assert_eq!(
+        refused.metadata().get("grpc-retry-pushback-ms").unwrap(),
+        "5000"
+    );
+
+    let client = Client::connect(&place.url).await.unwrap();
+    let refused = client.start_named("order", Payload::null()).await;
+    let refused = refused.err().unwrap();
+    assert!(refused.is_overloaded(), "{refused}");
+    assert_eq!(refused.retry_after(), Some(Duration::from_secs(5)));
+    let dump = place.store.dump().await.unwrap();
+    assert!(dump.runs.is_empty(), "{dump:?}");
 }

@@ -10,6 +10,7 @@ use durable_server::auth::{Access, Role, TokenRecord};
 use durable_server::{App, AppSettings, grpc};
 use everruns_durable::engine::Settings;
 use everruns_durable::persistence::{MemoryStore, WorkflowEventStore};
+use everruns_durable::reliability::AdmissionSettings;
 use everruns_durable::remote::{Door, WIRE_VERSION};
 use everruns_durable::{Client, Engine};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -66,16 +67,38 @@ impl Place {
     }
 
     pub(crate) async fn at(access: Access, address: &str) -> Self {
+        let listener = TcpListener::bind(address).await.expect("a port");
+        Self::listening(access, listener, |_| {}).await
+    }
+
+    /// Nothing new is taken on.
+    pub(crate) async fn overloaded() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Self::listening(Access::open(), listener, |settings| {
+            // Below zero there is room for nothing.
+            settings.admission = Some(AdmissionSettings {
+                max_queue_ratio: -1.0,
+                ..AdmissionSettings::default()
+            });
+        })
+        .await
+    }
+
+    pub(crate) async fn listening(
+        access: Access,
+        listener: TcpListener,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let store: Arc<dyn WorkflowEventStore> = Arc::new(MemoryStore::new());
         let mut settings = Settings::default();
         settings.worker.lease = Duration::from_secs(1);
         settings.worker.lease_renewal = Duration::from_millis(200);
         settings.chores.fallback_poll = Duration::from_millis(200);
         settings.chores.reap_interval = Duration::from_millis(200);
+        change(&mut settings);
         let engine = Engine::on(Arc::clone(&store)).settings(settings);
         let engine = engine.start().await.expect("starts");
         let app = App::new(engine.client(), access, AppSettings::default());
-        let listener = TcpListener::bind(address).await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         tokio::spawn(serve(listener, grpc::routes(app.clone())));
         Self {

@@ -239,13 +239,13 @@ async fn a_server_that_is_not_there_is_said_to_be_so() {
 
 #[tokio::test]
 async fn a_start_waits_for_a_server_that_comes_late() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+    let listener = listener.expect("a port");
     let address = listener.local_addr().expect("bound");
-    drop(listener);
     let late = async {
-        // Long enough for a few attempts that fail; whether any did, nothing depends on.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        Place::at(Access::open(), &address.to_string()).await
+        // Comes when one attempt has failed.
+        drop(listener.accept().await.expect("an attempt"));
+        Place::listening(Access::open(), listener, |_| {}).await
     };
     let (place, client) = tokio::join!(late, Client::connect(format!("http://{address}")));
     let client = client.expect("connects once it is there");

@@ -1,5 +1,9 @@
 //! The HTTP door, against a server that listens.
 
+#[macro_use]
+mod world;
+
+mod audit;
 mod guide;
 mod operations;
 mod paging;
@@ -8,4 +12,3 @@ mod roles;
 mod runs;
 mod streams;
 mod system;
-mod world;

@@ -5,9 +5,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-#[tokio::test]
-async fn terminated_run_has_failed_with_the_reason() {
-    let world = World::open().await;
+async fn terminated_run_has_failed_with_the_reason(world: World) {
     let id = world.start("holding", Value::Null).await;
     let run = world
         .post(
@@ -27,9 +25,7 @@ async fn terminated_run_has_failed_with_the_reason() {
         .refused(StatusCode::CONFLICT, "run_finished");
 }
 
-#[tokio::test]
-async fn failed_run_is_retried_and_reset() {
-    let world = World::open().await;
+async fn failed_run_is_retried_and_reset(world: World) {
     let id = world.start("failing", Value::Null).await;
     assert_eq!(world.ended(&id).await["status"], "failed");
     let retried = world
@@ -57,9 +53,43 @@ async fn failed_run_is_retried_and_reset() {
     nowhere.refused(StatusCode::BAD_REQUEST, "invalid_request");
 }
 
-#[tokio::test]
-async fn batch_needs_a_filter_and_begins_dry() {
-    let world = World::open().await;
+async fn cancelled_twice_under_one_key_is_cancelled_once(world: World) {
+    // Its clean-up waits for a signal, so that there is time to ask again.
+    let clean_up = json!([{"do": "wait_signal", "name": "cleaned"}]);
+    let steps = json!([
+        {"do": "compensate", "steps": clean_up},
+        {"do": "wait_signal", "name": "never"},
+    ]);
+    let id = world
+        .start("durable.program", json!({"steps": steps}))
+        .await;
+    let cancel = async |key: &str| {
+        let request = world.request(Method::POST, &format!("/workflows/{id}/cancel"));
+        let request = request.header("Idempotency-Key", key);
+        world.send(request.json(&json!({"reason": key}))).await
+    };
+    for key in ["a", "a", "b"] {
+        cancel(key).await.expect(StatusCode::ACCEPTED);
+    }
+    let cleaned = json!({"signal_type": "cleaned"});
+    let signal = world
+        .post(&format!("/workflows/{id}/signal"), &cleaned)
+        .await;
+    signal.expect(StatusCode::ACCEPTED);
+    assert_eq!(world.ended(&id).await["status"], "cancelled");
+    let events = world.get(&format!("/workflows/{id}/events")).await;
+    let events = events.expect(StatusCode::OK);
+    let asked = events["events"].as_array().unwrap().iter();
+    let asked = asked.filter(|event| event["event_data"]["signal"]["signal_type"] == "cancel");
+    assert_eq!(asked.count(), 2, "{events}");
+    // A repeat is answered as the first time, although the run has ended since.
+    cancel("a").await.expect(StatusCode::ACCEPTED);
+    cancel("c")
+        .await
+        .refused(StatusCode::CONFLICT, "run_finished");
+}
+
+async fn batch_needs_a_filter_and_begins_dry(world: World) {
     let ids = [
         world.start("holding", json!(1)).await,
         world.start("holding", json!(2)).await,
@@ -97,51 +127,46 @@ async fn batch_needs_a_filter_and_begins_dry() {
     }
 }
 
-#[tokio::test]
-async fn dead_letters_are_decided() {
-    for world in [World::open().await, World::sqlite().await] {
-        let id = world.start("parking", Value::Null).await;
-        let letter = loop {
-            let list = world
-                .get(&format!("dlq?run_id={id}"))
-                .await
-                .expect(StatusCode::OK);
-            if let Some(letter) = list["dead_letters"].as_array().unwrap().first() {
-                break letter.clone();
-            }
-            tokio::task::yield_now().await;
-        };
-        assert_eq!(
-            (&letter["activity_type"], &letter["parked"]),
-            (&json!("break_down"), &json!(true))
-        );
-        assert_eq!(letter["last_error"]["type"], "Broken");
-        let path = format!("dlq/{}", letter["id"].as_str().unwrap());
-        world.get(&path).await.expect(StatusCode::OK);
-        let done = world
-            .post(&format!("{path}/complete"), &json!({"result": "by hand"}))
-            .await;
-        assert_eq!(done.expect(StatusCode::OK)["state"], "completed");
-        assert_eq!(world.ended(&id).await["result"], "by hand");
-        world
-            .post(&format!("{path}/complete"), &json!({}))
-            .await
-            .refused(StatusCode::CONFLICT, "conflict");
-        let purged = world
-            .send(world.request(Method::POST, "dlq/purge"))
+async fn dead_letters_are_decided(world: World) {
+    let id = world.start("parking", Value::Null).await;
+    let letter = loop {
+        let list = world
+            .get(&format!("dlq?run_id={id}"))
             .await
             .expect(StatusCode::OK);
-        assert_eq!(purged["purged"], 1);
-        world
-            .get(&path)
-            .await
-            .refused(StatusCode::NOT_FOUND, "not_found");
-    }
+        if let Some(letter) = list["dead_letters"].as_array().unwrap().first() {
+            break letter.clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(
+        (&letter["activity_type"], &letter["parked"]),
+        (&json!("break_down"), &json!(true))
+    );
+    assert_eq!(letter["last_error"]["type"], "Broken");
+    let path = format!("dlq/{}", letter["id"].as_str().unwrap());
+    world.get(&path).await.expect(StatusCode::OK);
+    let done = world
+        .post(&format!("{path}/complete"), &json!({"result": "by hand"}))
+        .await;
+    assert_eq!(done.expect(StatusCode::OK)["state"], "completed");
+    assert_eq!(world.ended(&id).await["result"], "by hand");
+    world
+        .post(&format!("{path}/complete"), &json!({}))
+        .await
+        .refused(StatusCode::CONFLICT, "conflict");
+    let purged = world
+        .send(world.request(Method::POST, "dlq/purge"))
+        .await
+        .expect(StatusCode::OK);
+    assert_eq!(purged["purged"], 1);
+    world
+        .get(&path)
+        .await
+        .refused(StatusCode::NOT_FOUND, "not_found");
 }
 
-#[tokio::test]
-async fn schedules_live_and_die() {
-    let world = World::open().await;
+async fn schedules_live_and_die(world: World) {
     let body = json!({"id": "nightly", "cron": "0 3 * * *", "time_zone": "Europe/Vienna", "workflow_type": "increment", "input": 1});
     let made = world
         .post("schedules", &body)
@@ -180,9 +205,7 @@ async fn schedules_live_and_die() {
         .refused(StatusCode::NOT_FOUND, "not_found");
 }
 
-#[tokio::test]
-async fn workers_are_listed_and_drained() {
-    let world = World::open().await;
+async fn workers_are_listed_and_drained(world: World) {
     let id = world.start("increment", json!(1)).await;
     world.ended(&id).await;
     let list = loop {
@@ -208,3 +231,13 @@ async fn workers_are_listed_and_drained() {
         .await
         .refused(StatusCode::NOT_FOUND, "not_found");
 }
+
+on_every_store!(
+    terminated_run_has_failed_with_the_reason,
+    failed_run_is_retried_and_reset,
+    cancelled_twice_under_one_key_is_cancelled_once,
+    batch_needs_a_filter_and_begins_dry,
+    dead_letters_are_decided,
+    schedules_live_and_die,
+    workers_are_listed_and_drained,
+);

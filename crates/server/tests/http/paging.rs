@@ -5,35 +5,30 @@ use serde_json::json;
 
 use crate::world::World;
 
-#[tokio::test]
-async fn pages_hold_every_run_once_newest_first() {
-    for world in [World::open().await, World::sqlite().await] {
-        let mut started = Vec::new();
-        for n in 0..5 {
-            started.push(world.start("increment", json!(n)).await);
-        }
-        started.reverse();
-        let (mut seen, mut cursor) = (Vec::new(), String::new());
-        loop {
-            let page = world
-                .get(&format!("/workflows?limit=2{cursor}"))
-                .await
-                .expect(StatusCode::OK);
-            for run in page["workflows"].as_array().unwrap() {
-                seen.push(run["id"].as_str().unwrap().to_owned());
-            }
-            let Some(next) = page["next_cursor"].as_str() else {
-                break;
-            };
-            cursor = format!("&cursor={next}");
-        }
-        assert_eq!(seen, started);
+async fn pages_hold_every_run_once_newest_first(world: World) {
+    let mut started = Vec::new();
+    for n in 0..5 {
+        started.push(world.start("increment", json!(n)).await);
     }
+    started.reverse();
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = world
+            .get(&format!("/workflows?limit=2{cursor}"))
+            .await
+            .expect(StatusCode::OK);
+        for run in page["workflows"].as_array().unwrap() {
+            seen.push(run["id"].as_str().unwrap().to_owned());
+        }
+        let Some(next) = page["next_cursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(seen, started);
 }
 
-#[tokio::test]
-async fn filters_select_and_count_alike() {
-    let world = World::open().await;
+async fn filters_select_and_count_alike(world: World) {
     let body =
         json!({"workflow_type": "holding", "workflow_id": "A", "search_attributes": {"n": 1}});
     world
@@ -76,9 +71,7 @@ async fn filters_select_and_count_alike() {
     }
 }
 
-#[tokio::test]
-async fn cursor_of_another_list_or_changed_is_refused() {
-    let world = World::open().await;
+async fn cursor_of_another_list_or_changed_is_refused(world: World) {
     for n in 0..3 {
         world.start("increment", json!(n)).await;
     }
@@ -98,3 +91,9 @@ async fn cursor_of_another_list_or_changed_is_refused() {
         .await
         .refused(StatusCode::BAD_REQUEST, "invalid_cursor");
 }
+
+on_every_store!(
+    pages_hold_every_run_once_newest_first,
+    filters_select_and_count_alike,
+    cursor_of_another_list_or_changed_is_refused,
+);

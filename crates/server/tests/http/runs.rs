@@ -5,45 +5,40 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-#[tokio::test]
-async fn start_answers_the_run_with_its_id_first() {
-    for world in [World::open().await, World::sqlite().await] {
-        let body = json!({
-            "workflow_type": "holding", "input": {"n": 9007199254740993_u64}, "workflow_id": "order-1",
-            "search_attributes": {"customer": "A1", "amount": 3}, "memo": {"from": "test"},
-            "execution_timeout_ms": 60000,
-        });
-        let answer = world.post("/workflows", &body).await;
-        let run = answer.expect(StatusCode::CREATED);
-        assert!(answer.text.starts_with("{\"id\":\""), "{}", answer.text);
-        assert_eq!(run["workflow_id"], "order-1");
-        assert_eq!(
-            run["input"]["n"], 9007199254740993_u64,
-            "numbers come back exactly"
-        );
-        assert_eq!(
-            run["search_attributes"],
-            json!({"customer": "A1", "amount": 3})
-        );
-        assert_eq!(run["memo"]["from"], "test");
-        assert!(run["deadline"].is_string(), "{run}");
-        let id = run["id"].as_str().unwrap();
-        let again = world
-            .get(&format!("/workflows/{id}"))
-            .await
-            .expect(StatusCode::OK);
-        assert_eq!(again["id"], run["id"]);
-        let alias = world
-            .get(&format!("/api/durable/workflows/{id}"))
-            .await
-            .expect(StatusCode::OK);
-        assert_eq!(alias["id"], run["id"], "the alias answers the same");
-    }
+async fn start_answers_the_run_with_its_id_first(world: World) {
+    let body = json!({
+        "workflow_type": "holding", "input": {"n": 9007199254740993_u64}, "workflow_id": "order-1",
+        "search_attributes": {"customer": "A1", "amount": 3}, "memo": {"from": "test"},
+        "execution_timeout_ms": 60000,
+    });
+    let answer = world.post("/workflows", &body).await;
+    let run = answer.expect(StatusCode::CREATED);
+    assert!(answer.text.starts_with("{\"id\":\""), "{}", answer.text);
+    assert_eq!(run["workflow_id"], "order-1");
+    assert_eq!(
+        run["input"]["n"], 9007199254740993_u64,
+        "numbers come back exactly"
+    );
+    assert_eq!(
+        run["search_attributes"],
+        json!({"customer": "A1", "amount": 3})
+    );
+    assert_eq!(run["memo"]["from"], "test");
+    assert!(run["deadline"].is_string(), "{run}");
+    let id = run["id"].as_str().unwrap();
+    let again = world
+        .get(&format!("/workflows/{id}"))
+        .await
+        .expect(StatusCode::OK);
+    assert_eq!(again["id"], run["id"]);
+    let alias = world
+        .get(&format!("/api/durable/workflows/{id}"))
+        .await
+        .expect(StatusCode::OK);
+    assert_eq!(alias["id"], run["id"], "the alias answers the same");
 }
 
-#[tokio::test]
-async fn result_is_waited_for_and_says_how_it_ended() {
-    let world = World::open().await;
+async fn result_is_waited_for_and_says_how_it_ended(world: World) {
     let id = world.start("increment", json!(41)).await;
     assert_eq!(
         world.ended(&id).await,
@@ -74,9 +69,7 @@ async fn result_is_waited_for_and_says_how_it_ended() {
     );
 }
 
-#[tokio::test]
-async fn same_key_is_the_same_run() {
-    let world = World::open().await;
+async fn same_key_is_the_same_run(world: World) {
     let start = |key: &'static str, input: Value| {
         let body = json!({"workflow_type": "holding", "input": input});
         world.send(
@@ -113,9 +106,7 @@ async fn same_key_is_the_same_run() {
         .refused(StatusCode::CONFLICT, "conflict");
 }
 
-#[tokio::test]
-async fn signal_with_a_key_is_sent_once() {
-    let world = World::open().await;
+async fn signal_with_a_key_is_sent_once(world: World) {
     let id = world.start("holding", Value::Null).await;
     let path = format!("/workflows/{id}/signal");
     let send = || {
@@ -150,9 +141,7 @@ async fn signal_with_a_key_is_sent_once() {
         .refused(StatusCode::CONFLICT, "run_finished");
 }
 
-#[tokio::test]
-async fn signal_with_start_reaches_the_run_that_is_there() {
-    let world = World::open().await;
+async fn signal_with_start_reaches_the_run_that_is_there(world: World) {
     let body = json!({
         "start": {"workflow_type": "holding", "workflow_id": "cart-1"},
         "signal": {"signal_type": "other", "payload": 1},
@@ -163,9 +152,7 @@ async fn signal_with_start_reaches_the_run_that_is_there() {
     assert_eq!(first["id"], second["id"]);
 }
 
-#[tokio::test]
-async fn queries_and_updates_are_answered() {
-    let world = World::open().await;
+async fn queries_and_updates_are_answered(world: World) {
     let id = world.start("holding", Value::Null).await;
     let update = json!({"name": "add", "input": 3, "update_id": "u1"});
     let path = format!("/workflows/{id}/update");
@@ -206,9 +193,7 @@ async fn queries_and_updates_are_answered() {
         .refused(StatusCode::NOT_FOUND, "query_not_found");
 }
 
-#[tokio::test]
-async fn history_is_read_in_pages_and_exported_whole() {
-    let world = World::open().await;
+async fn history_is_read_in_pages_and_exported_whole(world: World) {
     let id = world.start("increment", json!(1)).await;
     world.ended(&id).await;
     let mut path = format!("/workflows/{id}/events?limit=2");
@@ -239,9 +224,7 @@ async fn history_is_read_in_pages_and_exported_whole() {
     assert_eq!(history.events.len(), types.len());
 }
 
-#[tokio::test]
-async fn programs_run_and_their_mistakes_are_told_at_the_start() {
-    let world = World::open().await;
+async fn programs_run_and_their_mistakes_are_told_at_the_start(world: World) {
     let program = json!({"steps": [
         {"do": "activity", "type": "add", "input": {"a": 1, "b": 2}, "save": "sum"},
         {"do": "return", "value": {"$": "sum"}},
@@ -265,9 +248,7 @@ async fn programs_run_and_their_mistakes_are_told_at_the_start() {
         .refused(StatusCode::BAD_REQUEST, "invalid_program");
 }
 
-#[tokio::test]
-async fn why_names_what_the_run_waits_for() {
-    let world = World::open().await;
+async fn why_names_what_the_run_waits_for(world: World) {
     let id = world.start("holding", Value::Null).await;
     let path = format!("/workflows/{id}/why");
     let why = loop {
@@ -295,3 +276,15 @@ async fn why_names_what_the_run_waits_for() {
         "ended"
     );
 }
+
+on_every_store!(
+    start_answers_the_run_with_its_id_first,
+    result_is_waited_for_and_says_how_it_ended,
+    same_key_is_the_same_run,
+    signal_with_a_key_is_sent_once,
+    signal_with_start_reaches_the_run_that_is_there,
+    queries_and_updates_are_answered,
+    history_is_read_in_pages_and_exported_whole,
+    programs_run_and_their_mistakes_are_told_at_the_start,
+    why_names_what_the_run_waits_for,
+);

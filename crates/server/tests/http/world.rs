@@ -1,10 +1,16 @@
 //! A server that listens, and somebody who calls it.
 
+use std::any::Any;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use durable_program::{BuiltIns, HostAllowList};
 use durable_server::auth::Access;
+use durable_server::measures::MeasuredStore;
 use durable_server::{App, AppSettings, http};
+use durable_testkit::Flavour;
+use durable_testkit::flavour::Kind;
+use everruns_durable::persistence::MemoryStore;
 use everruns_durable::prelude::*;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
@@ -66,7 +72,31 @@ pub(crate) struct World {
     calls: reqwest::Client,
     token: Option<String>,
     server: JoinHandle<()>,
-    _folder: Option<tempfile::TempDir>,
+    _place: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// Runs each of these as a test on each store: `name::memory`, `name::sqlite`, `name::postgres`.
+macro_rules! on_every_store {
+    ($($claim:ident),+ $(,)?) => {$(
+        mod $claim {
+            use crate::world::World;
+
+            #[tokio::test]
+            async fn memory() {
+                super::$claim(World::open().await).await;
+            }
+
+            #[tokio::test]
+            async fn sqlite() {
+                super::$claim(World::sqlite().await).await;
+            }
+
+            #[tokio::test]
+            async fn postgres() {
+                super::$claim(World::postgres().await).await;
+            }
+        }
+    )+};
 }
 
 impl World {
@@ -79,7 +109,18 @@ impl World {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = Engine::sqlite(folder.path().join("durable.db"));
-        Self::with(engine, Access::open(), Some(folder)).await
+        Self::with(engine, Access::open(), Some(Box::new(folder))).await
+    }
+
+    /// In a PostgreSQL database of its own, open to everybody.
+    pub(crate) async fn postgres() -> Self {
+        let flavour = Flavour {
+            kind: Kind::Postgres,
+            shards: 1,
+        };
+        let place = flavour.open().await.unwrap();
+        let engine = Engine::on(Arc::clone(&place.store));
+        Self::with(engine, Access::open(), Some(Box::new(place))).await
     }
 
     /// In memory, behind these tokens.
@@ -87,10 +128,32 @@ impl World {
         Self::with(Engine::in_memory(), access, None).await
     }
 
+    /// In memory, open to everybody, with what passes through the store counted as a server counts it.
+    pub(crate) async fn measured() -> Self {
+        let settings = AppSettings::default();
+        let store = Arc::new(MemoryStore::new());
+        let store = MeasuredStore::new(store, Arc::clone(&settings.measures));
+        let engine = Engine::on(Arc::new(store));
+        Self::with_settings(engine, Access::open(), None, settings).await
+    }
+
     pub(crate) async fn with(
         engine: EngineBuilder,
         access: Access,
-        folder: Option<tempfile::TempDir>,
+        place: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Self {
+        let settings = AppSettings {
+            body_bytes_max: 64 << 10,
+            ..AppSettings::default()
+        };
+        Self::with_settings(engine, access, place, settings).await
+    }
+
+    async fn with_settings(
+        engine: EngineBuilder,
+        access: Access,
+        place: Option<Box<dyn Any + Send + Sync>>,
+        settings: AppSettings,
     ) -> Self {
         let built_ins = BuiltIns {
             http_hosts: HostAllowList::default(),
@@ -105,10 +168,6 @@ impl World {
             .start()
             .await
             .unwrap();
-        let settings = AppSettings {
-            body_bytes_max: 64 << 10,
-            ..AppSettings::default()
-        };
         let app = App::new(engine.client(), access, settings);
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
             .await
@@ -125,7 +184,7 @@ impl World {
             calls: reqwest::Client::builder().no_proxy().build().unwrap(),
             token: None,
             server,
-            _folder: folder,
+            _place: place,
         }
     }
 

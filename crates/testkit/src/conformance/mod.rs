@@ -35,6 +35,7 @@ macro_rules! claims {
 }
 
 mod attributes;
+mod audited;
 mod closing;
 mod commits;
 mod concurrency;
@@ -76,6 +77,7 @@ mod workers;
 pub fn all() -> Vec<Claim> {
     [
         attributes::CLAIMS,
+        audited::CLAIMS,
         closing::CLAIMS,
         commits::CLAIMS,
         concurrency::CLAIMS,

@@ -35,7 +35,7 @@ claims! { "schedules":
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn schedule(w: &World, id: &str) -> ScheduleRecord {
+pub(super) fn schedule(w: &World, id: &str) -> ScheduleRecord {
     ScheduleRecord {
         id: id.into(),
         workflow_type: WORKFLOW.into(),

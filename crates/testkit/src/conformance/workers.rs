@@ -21,7 +21,7 @@ claims! { "workers":
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn worker(w: &World, id: &str) -> WorkerInfo {
+pub(super) fn worker(w: &World, id: &str) -> WorkerInfo {
     WorkerInfo {
         id: id.into(),
         worker_group: "default".into(),
@@ -42,7 +42,7 @@ fn worker(w: &World, id: &str) -> WorkerInfo {
     }
 }
 
-async fn register(w: &World, worker: WorkerInfo) -> WorkerInfo {
+pub(super) async fn register(w: &World, worker: WorkerInfo) -> WorkerInfo {
     let registered = w.store.register_worker(worker.clone(), w.now()).await;
     registered.expect("register_worker");
     worker

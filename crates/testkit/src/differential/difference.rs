@@ -74,6 +74,7 @@ pub(crate) fn of_dumps(first: &Dump, second: &Dump) -> Option<Difference> {
         rows("breakers", &first.breakers, &second.breakers),
         rows("dedup", &first.dedup, &second.dedup),
         rows("rollups", &first.rollups, &second.rollups),
+        rows("audit rows", &first.audit, &second.audit),
     ];
     tables.into_iter().flatten().next()
 }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
+    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -81,15 +82,15 @@ pub struct FaultCounts {
     pub repeated_late: u64,
 }
 
-/// Any store, made unreliable by a seeded plan. Dumps, `shards` and the bell are left alone: they are the test's own eyes.
+/// Any store, made unreliable by a seeded plan. Dumps, the audit, `shards` and the bell are left alone: they are the test's own eyes.
 pub struct FaultyStore {
     inner: Arc<dyn WorkflowEventStore>,
-    rates: Mutex<FaultRates>,
-    obstacles: Obstacles,
+    rates: Arc<Mutex<FaultRates>>,
+    obstacles: Arc<Obstacles>,
     /// Only calls of this method are touched.
     only: Option<&'static str>,
-    plan: Mutex<Random>,
-    counts: Mutex<BTreeMap<&'static str, FaultCounts>>,
+    plan: Arc<Mutex<Random>>,
+    counts: Arc<Mutex<BTreeMap<&'static str, FaultCounts>>>,
 }
 
 /// What happens to one call.
@@ -108,11 +109,11 @@ impl FaultyStore {
     pub fn new(inner: Arc<dyn WorkflowEventStore>, seed: u64, rates: FaultRates) -> Self {
         Self {
             inner,
-            rates: Mutex::new(rates),
-            obstacles: Obstacles::default(),
+            rates: Arc::new(Mutex::new(rates)),
+            obstacles: Arc::default(),
             only: None,
-            plan: Mutex::new(Random::new(seed)),
-            counts: Mutex::new(BTreeMap::new()),
+            plan: Arc::new(Mutex::new(Random::new(seed))),
+            counts: Arc::default(),
         }
     }
 
@@ -328,6 +329,25 @@ unreliable! { WorkflowEventStore {
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         self.inner.bell()
+    }
+
+    /// The same plan goes on in the view.
+    fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        let view = self.inner.audited(notes)?;
+        Ok(view.map(|inner| {
+            Arc::new(Self {
+                inner,
+                rates: Arc::clone(&self.rates),
+                obstacles: Arc::clone(&self.obstacles),
+                only: self.only,
+                plan: Arc::clone(&self.plan),
+                counts: Arc::clone(&self.counts),
+            }) as _
+        }))
+    }
+
+    async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        self.inner.list_audit(filter, page).await
     }
 
     async fn dump(&self) -> StoreResult<Dump> {

@@ -70,8 +70,8 @@ pub(super) struct Told {
 
 /// What is sent along with the start of a run.
 enum WithStart {
-    /// One of its signals, by place.
-    Signal(usize, SignalPlan),
+    /// One of its signals, by place, under an id that it keeps when a client who died asks again.
+    Signal(usize, Uuid, SignalPlan),
     Update(UpdatePlan),
 }
 
@@ -192,7 +192,11 @@ impl Caller {
             .filter(|update| update.iteration == 0);
         match (signal, update) {
             (_, Some(update)) => Some(WithStart::Update(update.clone())),
-            (Some(place), None) => Some(WithStart::Signal(place, program.signals[place].clone())),
+            (Some(place), None) => {
+                let signal_id = self.runtime.new_id();
+                let signal = program.signals[place].clone();
+                Some(WithStart::Signal(place, signal_id, signal))
+            }
             (None, None) => None,
         }
     }
@@ -255,9 +259,9 @@ impl Caller {
             None => start,
         };
         let started = match with {
-            Some(WithStart::Signal(_, signal)) => {
+            Some(WithStart::Signal(_, signal_id, signal)) => {
                 self.world.count(Happening::SignalWithStart, 1);
-                let start = start.signal(&signal.name, &signal.payload);
+                let start = start.signal_as(*signal_id, &signal.name, &signal.payload);
                 self.mortal(200, start).await
             }
             Some(WithStart::Update(update)) => {
@@ -280,7 +284,7 @@ impl Caller {
         let mut sent = Vec::new();
         let mut noise = plan.noise;
         for (place, signal) in plan.program.signals.iter().enumerate() {
-            if matches!(with, Some(WithStart::Signal(gone, _)) if gone == place) {
+            if matches!(with, Some(WithStart::Signal(gone, ..)) if gone == place) {
                 continue;
             }
             if !self.random.one_in(4) {

@@ -7,14 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TaskStatus, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
+    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TaskStatus,
+    TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -58,11 +59,11 @@ pub(super) struct SimStore {
     world: Arc<World>,
     who: String,
     is_node: bool,
-    dice: Mutex<Random>,
+    dice: Arc<Mutex<Random>>,
     /// Listeners are asked for in an order that a seed fixes.
-    bell_seed: Mutex<Random>,
-    pace: Mutex<Pace>,
-    doubts: Doubts,
+    bell_seed: Arc<Mutex<Random>>,
+    pace: Arc<Mutex<Pace>>,
+    doubts: Arc<Doubts>,
 }
 
 /// Calls at one instant: more than anybody has reason for is a loop that never waits.
@@ -82,10 +83,10 @@ impl SimStore {
             world,
             is_node: who.starts_with('n'),
             who,
-            dice: Mutex::new(Random::new(seed)),
-            bell_seed: Mutex::new(Random::new(seed ^ 0xbe11)),
-            pace: Mutex::default(),
-            doubts: Doubts::default(),
+            dice: Arc::new(Mutex::new(Random::new(seed))),
+            bell_seed: Arc::new(Mutex::new(Random::new(seed ^ 0xbe11))),
+            pace: Arc::default(),
+            doubts: Arc::default(),
         }
     }
 
@@ -312,6 +313,29 @@ unreliable! { WorkflowEventStore {
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         let seed = self.bell_seed.lock().bits();
         Some(SimBell::join(&self.world, &self.who, seed))
+    }
+
+    /// The same actor, as unlucky as before, noted at the world's time.
+    fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        let view = self.ground.store.audited(notes.at(self.world.now()))?;
+        Ok(view.map(|store| {
+            let has_threads = self.ground.has_threads;
+            Arc::new(Self {
+                ground: Ground { store, has_threads },
+                world: Arc::clone(&self.world),
+                who: self.who.clone(),
+                is_node: self.is_node,
+                dice: Arc::clone(&self.dice),
+                bell_seed: Arc::clone(&self.bell_seed),
+                pace: Arc::clone(&self.pace),
+                doubts: Arc::clone(&self.doubts),
+            }) as _
+        }))
+    }
+
+    async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        let listed = self.ground.store.list_audit(filter, page);
+        self.ground.direct(listed).await
     }
 
     async fn dump(&self) -> StoreResult<Dump> {

@@ -8,10 +8,11 @@ use durable_testkit::postgres::TestDatabase;
 use durable_testkit::process::until;
 use everruns_durable::codec::{AesGcmCodec, PayloadCodec as _, ZstdCodec};
 use everruns_durable::persistence::model::{
-    DlqFilter, NewUpdate, Page, RunFilter, SendUpdate, UpdateState,
+    AuditNote, DlqFilter, NewUpdate, Page, RunFilter, SendUpdate, UpdateState,
 };
 use everruns_durable::persistence::{OpenOptions, Shards};
 use everruns_durable::{Client, Engine};
+use uuid::Uuid;
 
 use crate::secretive::{Failing, Secretive, hosting};
 use crate::{CANARY, canary, confiding, payload, raw, search};
@@ -57,7 +58,10 @@ async fn exercise(url: &str, options: OpenOptions) {
     let engine = confiding::hosting(engine);
     run_workflows(engine.start().await.expect("it starts")).await;
     let client = Client::open_with(url, options).await;
-    let world = World::new(Arc::clone(client.expect("the store opens").store()));
+    // Somebody is noted for all of it: audit rows must not tell what payloads hold.
+    let note = AuditNote::new(Uuid::now_v7(), "alice", "operator", "exercise");
+    let client = client.expect("the store opens").acting(note);
+    let world = World::new(Arc::clone(client.expect("it keeps an audit").store()));
     let left = raw::write(&world).await;
     raw::read(&world, left).await;
 }

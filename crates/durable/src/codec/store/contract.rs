@@ -10,14 +10,15 @@ use uuid::Uuid;
 
 use super::CodecStore;
 use crate::persistence::model::{
-    Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
+    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{
     Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore, check,
@@ -106,6 +107,7 @@ coded! { WorkflowEventStore {
     fn get_attributes(run_id: Uuid) -> Attributes => as_is;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord> => decoded_each;
     fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord> => decoded_each;
+    fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord> => as_is;
     fn glance(now: Option<Timestamp>) -> Glance => as_is;
     fn counts() -> StoreCounts => as_is;
     fn rollups(from: Timestamp) -> Vec<RollupRecord> => as_is;
@@ -122,6 +124,12 @@ coded! { WorkflowEventStore {
 
     fn transactions(&self) -> Option<Arc<dyn Transactions>> {
         self.encoding_transactions()
+    }
+
+    fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        let view = self.inner.audited(notes)?;
+        let codec = Arc::clone(&self.codec);
+        Ok(view.map(|view| Arc::new(Self::new(view, codec)) as _))
     }
 
     async fn start_runs(

@@ -104,6 +104,7 @@ impl State {
             breakers: self.breakers.values().cloned().collect(),
             dedup: self.dedup.values().cloned().collect(),
             rollups: self.rollups.since(Timestamp::MIN),
+            audit: self.audit.values().cloned().collect(),
         }
     }
 }

@@ -26,6 +26,7 @@ impl State {
         last_attempt: Option<LastAttempt>,
         now: Timestamp,
     ) -> i64 {
+        self.delivered += 1;
         self.edit_run(run_id, |run| {
             run.arrivals += 1;
             run.ready_at.get_or_insert(now);

@@ -10,6 +10,7 @@
 
 mod accept;
 mod admin;
+mod audit;
 mod clock;
 mod dead_letter;
 mod due;
@@ -41,14 +42,17 @@ use parking_lot::Mutex;
 use self::clock::Clock;
 use self::state::State;
 use super::Shards;
+use super::audit::Noting;
 use super::trays::Trays;
 
 /// A store that keeps everything in memory and forgets it when it is dropped.
 pub struct MemoryStore {
     shards: Shards,
     // A lock of short sections, never held across an await: no async mutex is needed.
-    inner: Mutex<(Clock, State)>,
+    inner: Arc<Mutex<(Clock, State)>>,
     listeners: Arc<Trays>,
+    /// Whose changes leave audit rows.
+    noting: Option<Arc<Noting>>,
 }
 
 impl MemoryStore {
@@ -61,21 +65,21 @@ impl MemoryStore {
     /// An empty store that hands things out shard by shard, as a database with as many shards does.
     #[must_use]
     pub fn with_shards(shards: Shards) -> Self {
-        Self {
-            shards,
-            inner: Mutex::new((Clock::default(), State::new(shards))),
-            listeners: Arc::default(),
-        }
+        Self::of(shards, Clock::default())
     }
 
     /// An empty store with one shard that tells the time by another clock than the system's.
     #[must_use]
     pub fn with_clock(clock: Arc<dyn crate::runtime::Clock>) -> Self {
-        let shards = Shards::default();
+        Self::of(Shards::default(), Clock::of(clock))
+    }
+
+    fn of(shards: Shards, clock: Clock) -> Self {
         Self {
             shards,
-            inner: Mutex::new((Clock::of(clock), State::new(shards))),
+            inner: Arc::new(Mutex::new((clock, State::new(shards)))),
             listeners: Arc::default(),
+            noting: None,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::persistence::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
     LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome, WaitingTypes,
 };
-use crate::persistence::{StoreResult, WorkerPort, check};
+use crate::persistence::{StoreResult, WorkerPort, audit, check};
 
 #[async_trait]
 impl WorkerPort for MemoryStore {
@@ -42,7 +42,11 @@ impl WorkerPort for MemoryStore {
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<TurnOutcome>> {
         check::turns(&turns)?;
-        Ok(self.write_each(turns, now, State::commit_turn))
+        Ok(
+            self.note_each(turns, now, State::commit_turn, |turn, outcome, _| {
+                audit::committed(turn, outcome)
+            }),
+        )
     }
 
     async fn block_runs(

@@ -15,6 +15,7 @@ impl State {
     /// Deletes ended runs; answers how many.
     pub(super) fn purge_runs(&mut self, purge: &PurgeRuns, now: Timestamp) -> u64 {
         self.forget_tombstones(now);
+        self.forget_audit(now);
         let turns: BTreeMap<i32, usize> = self.shards.from(purge.first_shard).zip(0..).collect();
         let mut gone: Vec<Uuid> = self
             .runs()

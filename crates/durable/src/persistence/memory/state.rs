@@ -9,8 +9,8 @@ use super::index::{Note, ShardIndex};
 use super::rollup::Rollups;
 use crate::persistence::Shards;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, DeadLetter, DedupRecord, Fact, HistoryEvent, KeyKind, KeyRecord,
-    MessageRecord, OutboxRecord, RunRecord, ScheduleRecord, SignalRecord, StepLogRecord,
+    Attributes, AuditRecord, BreakerRecord, DeadLetter, DedupRecord, Fact, HistoryEvent, KeyKind,
+    KeyRecord, MessageRecord, OutboxRecord, RunRecord, ScheduleRecord, SignalRecord, StepLogRecord,
     TaskRecord, TimerRecord, UpdateRecord, WorkerInfo,
 };
 
@@ -29,6 +29,9 @@ pub(super) struct State {
     pub(super) breakers: BTreeMap<String, BreakerRecord>,
     pub(super) dedup: BTreeMap<String, DedupRecord>,
     pub(super) rollups: Rollups,
+    pub(super) audit: BTreeMap<Uuid, AuditRecord>,
+    /// Facts that were ever delivered, to whichever run.
+    pub(super) delivered: u64,
 }
 
 /// A run with all that belongs to it. What an index is made of is private and changed by [`State`].
@@ -142,6 +145,8 @@ impl State {
             breakers: BTreeMap::new(),
             dedup: BTreeMap::new(),
             rollups: Rollups::default(),
+            audit: BTreeMap::new(),
+            delivered: 0,
         }
     }
 

@@ -9,15 +9,17 @@ use uuid::Uuid;
 use super::MemoryStore;
 use super::admin::page as cut_page;
 use super::state::State;
+use crate::persistence::audit;
 use crate::persistence::limits::{check_id, check_payload};
 use crate::persistence::model::cut;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord, OutboxReport, Page, PurgeRuns,
-    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
-    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord,
+    OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
+    RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
+    SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
+    TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
+    WorkerStatus,
 };
 use crate::persistence::trays::LocalBell;
 use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check};
@@ -32,6 +34,10 @@ impl WorkflowEventStore for MemoryStore {
         Some(LocalBell::join(&self.listeners))
     }
 
+    fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        Ok(Some(Arc::new(self.audited_view(notes)?)))
+    }
+
     // ---- starts, signals, updates -------------------------------------------------------------
 
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
@@ -44,9 +50,8 @@ impl WorkflowEventStore for MemoryStore {
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<StartOutcome>> {
         check::starts(&starts)?;
-        Ok(self.write_each(starts, now, |state, start, now| {
-            state.start_run(start, None, now)
-        }))
+        let start = |state: &mut State, start, now| state.start_run(start, None, now);
+        Ok(self.note_each(starts, now, start, audit::started))
     }
 
     async fn send_signals(
@@ -55,9 +60,11 @@ impl WorkflowEventStore for MemoryStore {
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<SendOutcome>> {
         check::signals(&signals)?;
-        Ok(self.write_each(signals, now, |state, send, now| {
-            state.send_signal(send, now)
-        }))
+        Ok(
+            self.note_each(signals, now, State::send_signal, |send, outcome, _| {
+                audit::signalled(send, outcome)
+            }),
+        )
     }
 
     async fn send_updates(
@@ -66,9 +73,11 @@ impl WorkflowEventStore for MemoryStore {
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<SendOutcome>> {
         check::updates(&updates)?;
-        Ok(self.write_each(updates, now, |state, send, now| {
-            state.send_update(send, now)
-        }))
+        Ok(
+            self.note_each(updates, now, State::send_update, |send, outcome, _| {
+                audit::updated(send, outcome)
+            }),
+        )
     }
 
     async fn get_update(&self, run_id: Uuid, update_id: &str) -> StoreResult<Option<UpdateRecord>> {
@@ -81,7 +90,10 @@ impl WorkflowEventStore for MemoryStore {
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<TerminateOutcome>> {
         check::terminations(&runs)?;
-        Ok(self.write_each(runs, now, |state, run, now| state.terminate_run(&run, now)))
+        let end = |state: &mut State, run, now| state.terminate_run(&run, now);
+        Ok(self.note_each(runs, now, end, |run, outcome, _| {
+            audit::terminated(run, outcome)
+        }))
     }
 
     // ---- what becomes due ---------------------------------------------------------------------
@@ -102,7 +114,12 @@ impl WorkflowEventStore for MemoryStore {
 
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
         check::schedule(&schedule)?;
-        self.write(|state| state.put_schedule(schedule));
+        let change = audit::schedule_put(&schedule);
+        self.note_at(
+            None,
+            |state, _| state.put_schedule(schedule),
+            |()| Some(change),
+        );
         Ok(())
     }
 
@@ -112,7 +129,12 @@ impl WorkflowEventStore for MemoryStore {
         schedule: ScheduleRecord,
     ) -> StoreResult<bool> {
         check::swap(seen.as_ref(), &schedule)?;
-        Ok(self.write(|state| state.swap_schedule(seen.as_ref(), schedule)))
+        let change = audit::schedule_put(&schedule);
+        Ok(self.note_at(
+            None,
+            |state, _| state.swap_schedule(seen.as_ref(), schedule),
+            |swapped| swapped.then_some(change),
+        ))
     }
 
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>> {
@@ -124,7 +146,11 @@ impl WorkflowEventStore for MemoryStore {
     }
 
     async fn delete_schedule(&self, id: &str) -> StoreResult<bool> {
-        Ok(self.write(|state| state.schedules.remove(id).is_some()))
+        Ok(self.note_at(
+            None,
+            |state, _| state.schedules.remove(id).is_some(),
+            |deleted| deleted.then(|| audit::schedule_deleted(id)),
+        ))
     }
 
     async fn due_schedules(
@@ -168,11 +194,23 @@ impl WorkflowEventStore for MemoryStore {
     }
 
     async fn set_worker_status(&self, worker_id: &str, status: WorkerStatus) -> StoreResult<bool> {
-        Ok(self.write(|state| state.set_worker_status(worker_id, status)))
+        let former = self.note_at(
+            None,
+            |state, _| state.set_worker_status(worker_id, status),
+            |former| {
+                let changed = former.is_some_and(|former| former != status);
+                changed.then(|| audit::worker_status(worker_id, status))
+            },
+        );
+        Ok(former.is_some())
     }
 
     async fn deregister_worker(&self, worker_id: &str) -> StoreResult<bool> {
-        Ok(self.write(|state| state.workers.remove(worker_id).is_some()))
+        Ok(self.note_at(
+            None,
+            |state, _| state.workers.remove(worker_id).is_some(),
+            |known| known.then(|| audit::worker_forgotten(worker_id)),
+        ))
     }
 
     async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>> {
@@ -193,13 +231,20 @@ impl WorkflowEventStore for MemoryStore {
         now: Option<Timestamp>,
     ) -> StoreResult<DecisionOutcome> {
         check::decision(&decision)?;
-        Ok(self.write_at(now, |state, now| {
-            state.decide_dead_letter(run_id, id, decision, now)
-        }))
+        let asked = decision.clone();
+        Ok(self.note_at(
+            now,
+            |state, now| state.decide_dead_letter(run_id, id, decision, now),
+            |outcome| audit::decided(run_id, id, &asked, outcome),
+        ))
     }
 
     async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
-        Ok(self.write(|state| state.purge_dlq(&filter, max)))
+        Ok(self.note_at(
+            None,
+            |state, _| state.purge_dlq(&filter, max),
+            |count| audit::letters_purged(&filter, *count),
+        ))
     }
 
     // ---- breakers, dedup, outbox --------------------------------------------------------------
@@ -222,7 +267,11 @@ impl WorkflowEventStore for MemoryStore {
     }
 
     async fn reset_breaker(&self, key: &str) -> StoreResult<bool> {
-        Ok(self.write(|state| state.breakers.remove(key).is_some()))
+        Ok(self.note_at(
+            None,
+            |state, _| state.breakers.remove(key).is_some(),
+            |known| known.then(|| audit::breaker_reset(key)),
+        ))
     }
 
     async fn get_once(&self, key: &str) -> StoreResult<Option<Payload>> {
@@ -287,6 +336,10 @@ impl WorkflowEventStore for MemoryStore {
             run.map(|run| cut_page(run.step_logs.values(), page))
                 .unwrap_or_default()
         }))
+    }
+
+    async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        Ok(self.read(|state| cut_page(state.filter_audit(&filter), page)))
     }
 
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {

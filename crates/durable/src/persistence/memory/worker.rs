@@ -37,9 +37,14 @@ impl State {
             .collect()
     }
 
-    pub(super) fn set_worker_status(&mut self, worker_id: &str, status: WorkerStatus) -> bool {
-        let worker = self.workers.get_mut(worker_id);
-        worker.map(|worker| worker.status = status).is_some()
+    /// Changes a worker's status; answers the former one.
+    pub(super) fn set_worker_status(
+        &mut self,
+        worker_id: &str,
+        status: WorkerStatus,
+    ) -> Option<WorkerStatus> {
+        let worker = self.workers.get_mut(worker_id)?;
+        Some(std::mem::replace(&mut worker.status, status))
     }
 
     /// Marks workers as stopped that gave no sign since then; answers their ids.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::admin::{RollupRecord, StepLogRecord};
+use super::audit::AuditRecord;
 use super::dead_letter::DeadLetter;
 use super::due::{MessageRecord, TimerRecord};
 use super::fact::{Fact, SignalRecord, UpdateRecord};
@@ -34,6 +35,9 @@ pub struct Dump {
     pub dedup: Vec<DedupRecord>,
     /// Totals, in order.
     pub rollups: Vec<RollupRecord>,
+    /// Audit rows, by id.
+    #[serde(default)]
+    pub audit: Vec<AuditRecord>,
 }
 
 /// A run with all that belongs to it.

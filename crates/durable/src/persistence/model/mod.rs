@@ -1,6 +1,7 @@
 //! The nouns of the store contract.
 
 pub mod admin;
+pub mod audit;
 pub mod dead_letter;
 pub mod due;
 pub mod dump;
@@ -14,6 +15,7 @@ pub mod turn;
 pub mod worker;
 
 pub use admin::*;
+pub use audit::*;
 pub use dead_letter::*;
 pub use due::*;
 pub use dump::*;

@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::Postgres;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
-    RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
-    cut,
+    Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump,
+    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord,
+    StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus, cut,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::{Bell, Shards, StoreResult, Transactions};
@@ -72,6 +72,10 @@ impl Database for Postgres {
         self.read_step_logs(run_id, page).await
     }
 
+    async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        self.query_audit(&filter, page).await
+    }
+
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
         self.read_glance(now).await
     }
@@ -92,28 +96,12 @@ impl Database for Postgres {
         self.query_dlq(&filter, page).await
     }
 
-    async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
-        self.delete_letters(&filter, max).await
-    }
-
-    async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
-        self.replace_schedule(&schedule).await
-    }
-
-    async fn create_schedule(&self, schedule: ScheduleRecord) -> StoreResult<bool> {
-        self.insert_schedule(&schedule).await
-    }
-
     async fn get_schedule(&self, id: String) -> StoreResult<Option<ScheduleRecord>> {
         self.read_schedule(&id).await
     }
 
     async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
         self.read_schedules(page).await
-    }
-
-    async fn delete_schedule(&self, id: String) -> StoreResult<bool> {
-        self.remove_schedule(&id).await
     }
 
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
@@ -147,18 +135,6 @@ impl Database for Postgres {
         self.read_workers(&filter).await
     }
 
-    async fn set_worker_status(
-        &self,
-        worker_id: String,
-        status: WorkerStatus,
-    ) -> StoreResult<bool> {
-        self.put_worker_status(&worker_id, status).await
-    }
-
-    async fn deregister_worker(&self, worker_id: String) -> StoreResult<bool> {
-        self.remove_worker(&worker_id).await
-    }
-
     async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>> {
         self.stop_workers(silent_since).await
     }
@@ -177,10 +153,6 @@ impl Database for Postgres {
 
     async fn list_breakers(&self) -> StoreResult<Vec<BreakerRecord>> {
         self.read_breakers().await
-    }
-
-    async fn reset_breaker(&self, key: String) -> StoreResult<bool> {
-        self.remove_breaker(&key).await
     }
 
     async fn get_once(&self, key: String) -> StoreResult<Option<Payload>> {

@@ -73,6 +73,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "functions",
         sql: include_str!("../migrations/postgres/V011__functions.sql"),
     },
+    Migration {
+        version: 12,
+        name: "audit",
+        sql: include_str!("../migrations/postgres/V012__audit.sql"),
+    },
 ];
 
 /// Times that two starters may stumble over each other while they create the schema itself.

@@ -6,9 +6,10 @@ use durable_core::{AttributeValue, Failure, Payload, StoredEvent, Timestamp};
 use uuid::Uuid;
 
 use crate::persistence::model::{
-    Attributes, Blocked, DeadLetter, Fact, KeyKind, KeyRecord, MessageRecord, OutboxRecord, Owner,
-    ParentLink, RollupRecord, RunRecord, ScheduleRecord, SignalRecord, StepLogRecord, TaskRecord,
-    TimerRecord, UpdateRecord, UpdateState, WorkflowStatus,
+    Attributes, AuditRecord, Blocked, DeadLetter, DlqFilter, Fact, KeyKind, KeyRecord,
+    MessageRecord, OutboxRecord, Owner, ParentLink, RollupRecord, RunRecord, ScheduleRecord,
+    SignalRecord, StepLogRecord, TaskRecord, TimerRecord, UpdateRecord, UpdateState, WorkerStatus,
+    WorkflowStatus,
 };
 
 /// A run without its payloads: what a write has to know and may change.
@@ -119,6 +120,45 @@ pub struct UpdateAnswerRow {
     pub update_id: String,
     /// The answer; only a pending update takes it.
     pub state: UpdateState,
+}
+
+/// A write on one of the small tables, whose statement itself says what was there: what is not there cannot be locked before.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RegistryWrite {
+    /// Creates a schedule or replaces it; its past is kept.
+    PutSchedule(ScheduleRecord),
+    /// Creates a schedule unless there is one.
+    CreateSchedule(ScheduleRecord),
+    /// Deletes a schedule.
+    DeleteSchedule(String),
+    /// Changes a worker's status.
+    SetWorkerStatus(String, WorkerStatus),
+    /// Forgets a worker.
+    DeleteWorker(String),
+    /// Forgets a breaker.
+    DeleteBreaker(String),
+    /// Deletes dead letters, newest first, at most so many, but none for which a run waits.
+    PurgeLetters(DlqFilter, usize),
+}
+
+/// What a [`RegistryWrite`] met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touched {
+    /// Rows that were written or deleted.
+    pub rows: u64,
+    /// Whether any of them is another now than it was.
+    pub changed: bool,
+}
+
+impl Touched {
+    /// Rows, each of them changed.
+    #[must_use]
+    pub const fn rows(rows: u64) -> Self {
+        Self {
+            rows,
+            changed: rows > 0,
+        }
+    }
 }
 
 /// Key of a message: sender, sequence number, index.
@@ -242,12 +282,16 @@ pub struct Changes {
     pub put_schedules: Vec<ScheduleRecord>,
     /// Counts to add to the totals.
     pub add_rollups: Vec<RollupRecord>,
+    /// New audit rows.
+    pub insert_audit: Vec<AuditRecord>,
     /// Runs to delete with all that belongs to them (not their keys).
     pub purge_runs: Vec<Uuid>,
     /// Keys to delete, if they still are this run's.
     pub delete_keys: Vec<(KeyKind, String, Uuid)>,
     /// Limiters that nobody has asked since then are forgotten.
     pub forget_limiters: Option<Timestamp>,
+    /// Audit rows from before then go: the oldest, at most so many.
+    pub forget_audit: Option<(Timestamp, usize)>,
 }
 
 impl Changes {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
-use super::rows::{Changes, Load, Loaded};
+use super::rows::{Changes, Load, Loaded, RegistryWrite, Touched};
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, DeadLetter,
-    DlqFilter, Dump, Glance, History, MessageRecord, OutboxRecord, Page, RollupRecord, RunFilter,
-    RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns,
+    ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, MessageRecord, OutboxRecord, Page,
+    RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{Bell, Shards, StoreResult, Transactions};
 
@@ -52,6 +52,12 @@ pub trait Tx: Send {
         claim: &ClaimOutbox,
         max: usize,
     ) -> impl Future<Output = StoreResult<Vec<OutboxRecord>>> + Send;
+
+    /// Carries out a write on a small table: one statement, or one for each row.
+    fn write_registry(
+        &mut self,
+        write: &RegistryWrite,
+    ) -> impl Future<Output = StoreResult<Touched>> + Send;
 
     /// Runs of a shard whose deadline has come, by (deadline, id). Not locked: load them and look again.
     fn due_runs(
@@ -132,7 +138,7 @@ pub trait Intent: Send + Sync + 'static {
     /// The instant given by the caller.
     fn at(&self) -> Option<Timestamp>;
 
-    /// Decides. Nothing but what is in the changes is written (the claims of [`Tx`] apart).
+    /// Decides. Nothing but what is in the changes is written (the claims and small tables of [`Tx`] apart).
     fn plan<T: Tx>(
         &self,
         tx: &mut T,
@@ -154,7 +160,8 @@ pub enum Concern {
 
 /// A SQL database: carries out intents, and answers reads that change nothing.
 ///
-/// The small single-row tables (workers, breakers, dedup, schedules outside a fire) have no rules to share and are written here directly.
+/// What processes write by themselves in small single-row tables (a worker's registration, a breaker's state, results recorded once) has no
+/// rules to share and is written here directly. What operators write there is a [`RegistryWrite`], so that an audit row can go with it.
 pub trait Database: Send + Sync + 'static {
     /// How many shards there are.
     fn shards(&self) -> Shards;
@@ -218,6 +225,12 @@ pub trait Database: Send + Sync + 'static {
         page: Page,
     ) -> impl Future<Output = StoreResult<Vec<StepLogRecord>>> + Send;
     /// Contract.
+    fn list_audit(
+        &self,
+        filter: AuditFilter,
+        page: Page,
+    ) -> impl Future<Output = StoreResult<Vec<AuditRecord>>> + Send;
+    /// Contract.
     fn glance(&self, now: Option<Timestamp>) -> impl Future<Output = StoreResult<Glance>> + Send;
     /// Contract.
     fn waiting_types(&self) -> impl Future<Output = StoreResult<WaitingTypes>> + Send;
@@ -235,22 +248,6 @@ pub trait Database: Send + Sync + 'static {
         page: Page,
     ) -> impl Future<Output = StoreResult<Vec<DeadLetter>>> + Send;
     /// Contract.
-    fn purge_dlq(
-        &self,
-        filter: DlqFilter,
-        max: usize,
-    ) -> impl Future<Output = StoreResult<u64>> + Send;
-    /// Contract.
-    fn put_schedule(
-        &self,
-        schedule: ScheduleRecord,
-    ) -> impl Future<Output = StoreResult<()>> + Send;
-    /// Creates a schedule unless there is one; one statement, since what is not there cannot be locked. False: there is one.
-    fn create_schedule(
-        &self,
-        schedule: ScheduleRecord,
-    ) -> impl Future<Output = StoreResult<bool>> + Send;
-    /// Contract.
     fn get_schedule(
         &self,
         id: String,
@@ -260,8 +257,6 @@ pub trait Database: Send + Sync + 'static {
         &self,
         page: Page,
     ) -> impl Future<Output = StoreResult<Vec<ScheduleRecord>>> + Send;
-    /// Contract.
-    fn delete_schedule(&self, id: String) -> impl Future<Output = StoreResult<bool>> + Send;
     /// Contract.
     fn clock(&self, now: Option<Timestamp>) -> impl Future<Output = StoreResult<Timestamp>> + Send;
     /// Contract.
@@ -288,17 +283,6 @@ pub trait Database: Send + Sync + 'static {
         filter: WorkerFilter,
     ) -> impl Future<Output = StoreResult<Vec<WorkerInfo>>> + Send;
     /// Contract.
-    fn set_worker_status(
-        &self,
-        worker_id: String,
-        status: WorkerStatus,
-    ) -> impl Future<Output = StoreResult<bool>> + Send;
-    /// Contract.
-    fn deregister_worker(
-        &self,
-        worker_id: String,
-    ) -> impl Future<Output = StoreResult<bool>> + Send;
-    /// Contract.
     fn stop_silent_workers(
         &self,
         silent_since: Timestamp,
@@ -316,8 +300,6 @@ pub trait Database: Send + Sync + 'static {
     ) -> impl Future<Output = StoreResult<bool>> + Send;
     /// Contract.
     fn list_breakers(&self) -> impl Future<Output = StoreResult<Vec<BreakerRecord>>> + Send;
-    /// Contract.
-    fn reset_breaker(&self, key: String) -> impl Future<Output = StoreResult<bool>> + Send;
     /// Contract.
     fn get_once(&self, key: String) -> impl Future<Output = StoreResult<Option<Payload>>> + Send;
     /// Contract.

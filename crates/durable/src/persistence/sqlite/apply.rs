@@ -2,8 +2,8 @@
 
 use super::db::Db;
 use super::tables::{
-    attributes, breakers, dead_letters, events, facts, keys, messages, outbox, rollups, runs,
-    schedules, signals, step_logs, tasks, timers, updates,
+    attributes, audit, breakers, dead_letters, events, facts, keys, messages, outbox, rollups,
+    runs, schedules, signals, step_logs, tasks, timers, updates,
 };
 use crate::persistence::StoreResult;
 use crate::persistence::sql::rows::Changes;
@@ -117,6 +117,9 @@ fn record(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
     for rollup in &changes.add_rollups {
         rollups::add(db, rollup)?;
     }
+    for row in &changes.insert_audit {
+        audit::insert(db, row)?;
+    }
     Ok(())
 }
 
@@ -130,6 +133,9 @@ fn forget(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
     }
     if let Some(before) = changes.forget_limiters {
         breakers::forget_limiters(db, before)?;
+    }
+    if let Some((before, max)) = changes.forget_audit {
+        audit::forget(db, before, max)?;
     }
     Ok(())
 }

@@ -12,14 +12,15 @@ use super::db::Db;
 use super::dump::dump;
 use super::open::Sqlite;
 use super::tables::{
-    attributes, breakers, counts, dead_letters, dedup, events, rollups, run_lists, runs, schedules,
-    step_logs, tasks, turn_claims, updates, workers,
+    attributes, audit, breakers, counts, dead_letters, dedup, events, rollups, run_lists, runs,
+    schedules, step_logs, tasks, turn_claims, updates, workers,
 };
 use super::tx::SqliteTx;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, Page,
-    RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump,
+    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord,
+    StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::trays::LocalBell;
@@ -130,6 +131,10 @@ impl Database for Sqlite {
             .await
     }
 
+    async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        self.read(move |db| audit::list(db, &filter, page)).await
+    }
+
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
         let at = self.inner.clock.resolve(now);
         self.read(move |db| counts::glance(db, at)).await
@@ -152,30 +157,12 @@ impl Database for Sqlite {
             .await
     }
 
-    async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
-        self.change(move |db| dead_letters::purge(db, &filter, max))
-            .await
-    }
-
-    async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
-        self.change(move |db| schedules::put(db, &schedule)).await
-    }
-
-    async fn create_schedule(&self, schedule: ScheduleRecord) -> StoreResult<bool> {
-        self.change(move |db| schedules::create(db, &schedule))
-            .await
-    }
-
     async fn get_schedule(&self, id: String) -> StoreResult<Option<ScheduleRecord>> {
         self.read(move |db| schedules::get(db, &id)).await
     }
 
     async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
         self.read(move |db| schedules::list(db, page)).await
-    }
-
-    async fn delete_schedule(&self, id: String) -> StoreResult<bool> {
-        self.change(move |db| schedules::delete(db, &id)).await
     }
 
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
@@ -211,19 +198,6 @@ impl Database for Sqlite {
         self.read(move |db| workers::list(db, &filter)).await
     }
 
-    async fn set_worker_status(
-        &self,
-        worker_id: String,
-        status: WorkerStatus,
-    ) -> StoreResult<bool> {
-        self.change(move |db| workers::set_status(db, &worker_id, status))
-            .await
-    }
-
-    async fn deregister_worker(&self, worker_id: String) -> StoreResult<bool> {
-        self.change(move |db| workers::delete(db, &worker_id)).await
-    }
-
     async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>> {
         self.change(move |db| workers::stop_silent(db, silent_since))
             .await
@@ -245,10 +219,6 @@ impl Database for Sqlite {
 
     async fn list_breakers(&self) -> StoreResult<Vec<BreakerRecord>> {
         self.read(breakers::list).await
-    }
-
-    async fn reset_breaker(&self, key: String) -> StoreResult<bool> {
-        self.change(move |db| breakers::delete(db, &key)).await
     }
 
     async fn get_once(&self, key: String) -> StoreResult<Option<Payload>> {

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::db::Db;
 use super::tables::{
-    attributes, breakers, dead_letters, dedup, events, facts, keys, messages, outbox, rollups,
-    runs, schedules, signals, step_logs, tasks, timers, updates, workers,
+    attributes, audit, breakers, dead_letters, dedup, events, facts, keys, messages, outbox,
+    rollups, runs, schedules, signals, step_logs, tasks, timers, updates, workers,
 };
 use crate::persistence::StoreResult;
 use crate::persistence::model::{Dump, RunDump, WorkerFilter};
@@ -25,6 +25,7 @@ pub(super) fn dump(db: Db<'_>) -> StoreResult<Dump> {
         breakers: breakers::list(db)?,
         dedup: dedup::list(db)?,
         rollups: rollups::since(db, Timestamp::MIN)?,
+        audit: audit::dump(db)?,
     })
 }
 

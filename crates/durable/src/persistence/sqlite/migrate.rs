@@ -32,6 +32,7 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(3, "inbox", "../migrations/sqlite/0003_inbox.sql"),
     migration!(4, "registry", "../migrations/sqlite/0004_registry.sql"),
     migration!(5, "people", "../migrations/sqlite/0005_people.sql"),
+    migration!(6, "audit", "../migrations/sqlite/0006_audit.sql"),
 ];
 
 /// How each migration stands in a file; all are pending where there is none. Changes nothing.

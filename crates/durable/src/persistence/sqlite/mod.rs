@@ -26,6 +26,7 @@ mod lock;
 pub mod migrate;
 mod open;
 mod readers;
+mod registry;
 mod sql;
 mod tables;
 mod tx;

@@ -7,11 +7,12 @@ use uuid::Uuid;
 use super::clock::Clock;
 use super::db::Db;
 use super::load::load;
+use super::registry;
 use super::tables::{keys, messages, outbox, runs, task_claims, tasks, timers, turn_claims};
 use crate::persistence::model::{
     ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, MessageRecord, OutboxRecord, TaskRecord,
 };
-use crate::persistence::sql::rows::{Load, Loaded};
+use crate::persistence::sql::rows::{Load, Loaded, RegistryWrite, Touched};
 use crate::persistence::sql::tx::Tx;
 use crate::persistence::{Shards, StoreResult};
 
@@ -96,6 +97,10 @@ impl Tx for SqliteTx<'_> {
         max: usize,
     ) -> StoreResult<Vec<OutboxRecord>> {
         outbox::claim(self.db(), shard, claim, max, self.now)
+    }
+
+    async fn write_registry(&mut self, write: &RegistryWrite) -> StoreResult<Touched> {
+        registry::write(self.db(), write)
     }
 
     async fn due_runs(&mut self, shard: i32, max: usize) -> StoreResult<Vec<Uuid>> {

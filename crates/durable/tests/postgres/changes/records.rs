@@ -6,12 +6,12 @@ use durable_core::{AttributeValue, Payload};
 use everruns_durable::persistence::model::{
     KeyKind, KeyRecord, Page, RollupKind, RollupOutcome, RollupRecord,
 };
-use everruns_durable::persistence::sql::rows::{Changes, Load, RunUpdate};
+use everruns_durable::persistence::sql::rows::{Changes, Load, RegistryWrite, RunUpdate};
 use everruns_durable::persistence::sql::tx::Database;
 use uuid::Uuid;
 
 use super::{at, two_runs};
-use crate::intents::{load, write};
+use crate::intents::{load, write, write_registry};
 use crate::samples::{full_run, head, id, letter, log, outbox, schedule, t};
 use crate::server::open;
 
@@ -189,8 +189,8 @@ async fn letters_outbox_and_logs_come_back_and_repeats_are_passed_over() {
 #[tokio::test]
 async fn schedules_are_written_whole_by_a_tick_and_in_part_by_a_user() {
     let (store, _) = open(1).await;
-    store.put_schedule(schedule("a", true)).await.unwrap();
-    store.put_schedule(schedule("b", false)).await.unwrap();
+    write_registry(&store, RegistryWrite::PutSchedule(schedule("a", true))).await;
+    write_registry(&store, RegistryWrite::PutSchedule(schedule("b", false))).await;
     let loaded = load(
         &store,
         Load {
@@ -219,7 +219,7 @@ async fn schedules_are_written_whole_by_a_tick_and_in_part_by_a_user() {
     );
     let mut replaced = schedule("b", false);
     replaced.created_at = t(6);
-    store.put_schedule(replaced).await.unwrap();
+    write_registry(&store, RegistryWrite::PutSchedule(replaced)).await;
     let found = store.get_schedule("b".into()).await.unwrap().unwrap();
     let kept = schedule("b", true);
     assert_eq!(

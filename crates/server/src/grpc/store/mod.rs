@@ -9,13 +9,14 @@ mod rings;
 
 use durable_proto::v1::store_server::Store;
 use durable_proto::v1::{StoreHello, StorePart, StoreRing, StoreWelcome};
-use everruns_durable::remote::{Answerer, Door, WIRE_VERSION};
+use everruns_durable::remote::{Answerer, Door, Method, WIRE_VERSION};
 use futures_util::stream::BoxStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use self::reach::Reach;
 use crate::App;
 use crate::auth::{Permission, Principal};
+use crate::grpc::status;
 
 /// Largest part of a call, after decompression.
 pub(super) const PART_BYTES_MAX: usize = 4 << 20;
@@ -41,8 +42,8 @@ impl Service {
     ) -> Result<Response<Answer<StorePart>>, Status> {
         let principal = principal(&request)?;
         let call = parts::gather(request.into_inner()).await?;
-        let reach = Reach::new(self.app.store().clone(), principal);
-        let answerer = self.answerer.clone();
+        let answerer = self.answerer_for(door, &call.method, &principal)?;
+        let reach = Reach::new(self.app.client().clone(), principal);
         // On a task of its own: a caller that goes away does not stop the store half way.
         let answer = tokio::spawn(async move {
             let (method, body) = (&*call.method, &*call.body);
@@ -53,6 +54,27 @@ impl Service {
             Ok(Err(mistake)) => Err(Status::invalid_argument(mistake.to_string())),
             // Whether it was carried out is not known.
             Err(error) => Err(Status::unknown(format!("the call came to no end: {error}"))),
+        }
+    }
+}
+
+impl Service {
+    /// What workers do and what is only read goes to the store as it is; what somebody changes through any other door is noted.
+    fn answerer_for(
+        &self,
+        door: Door,
+        method: &str,
+        principal: &Principal,
+    ) -> Result<Answerer, Status> {
+        // A method that there is not is refused by the answerer.
+        let method = Method::parse(method);
+        match (door, method) {
+            (Door::Start | Door::Signal | Door::Operate, Some(method)) => {
+                let client = self.app.acting(principal, method.name(), None);
+                let client = client.map_err(|error| status::library(&error))?;
+                Ok(Answerer::new(client.store().clone()))
+            }
+            _ => Ok(self.answerer.clone()),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What a token may reach, and starts that would be refused elsewhere too.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use everruns_durable::persistence::{StoreError, StoreResult, WorkflowEventStore};
+use everruns_durable::Client;
+use everruns_durable::persistence::{StoreError, StoreResult};
 use everruns_durable::remote::{Method, Permit, Touched};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tonic::async_trait;
@@ -16,18 +16,18 @@ const SIDE_BY_SIDE: usize = 16;
 
 /// What one caller may reach.
 pub(super) struct Reach {
-    store: Arc<dyn WorkflowEventStore>,
+    client: Client,
     principal: Principal,
 }
 
 impl Reach {
-    pub(super) const fn new(store: Arc<dyn WorkflowEventStore>, principal: Principal) -> Self {
-        Self { store, principal }
+    pub(super) const fn new(client: Client, principal: Principal) -> Self {
+        Self { client, principal }
     }
 
     /// A run of a type that is out of scope; one that does not exist is nobody's.
     async fn require_run(&self, run_id: Uuid) -> StoreResult<()> {
-        match self.store.get_run(run_id).await? {
+        match self.client.store().get_run(run_id).await? {
             Some(run) => within(self.principal.require_type(&run.workflow_type)),
             None => Ok(()),
         }
@@ -37,6 +37,10 @@ impl Reach {
 #[async_trait]
 impl Permit for Reach {
     async fn permit(&self, method: Method, touched: &[Touched<'_>]) -> StoreResult<()> {
+        let is_start = |touched: &Touched<'_>| matches!(touched, Touched::Start(_));
+        if touched.iter().any(is_start) {
+            self.client.admit().await?;
+        }
         for touched in touched {
             if let Touched::Start(start) = touched
                 && start.workflow_type == durable_program::PROGRAM_TYPE

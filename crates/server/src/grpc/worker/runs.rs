@@ -30,7 +30,9 @@ pub(super) async fn create(
         let allowed = principal.require_type(&new.workflow_type);
         allowed.map_err(|error| status::denied(&error))?;
     }
-    let client = app.acting(principal);
+    let client = app
+        .acting(principal, "CreateDurableWorkflow", None)
+        .map_err(|error| status::library(&error))?;
     let starts = request.workflows.into_iter().enumerate();
     let started = starts.map(|(index, new)| start(&client, index, new));
     let workflows: Result<Vec<_>, Status> = join_all(started).await.into_iter().collect();

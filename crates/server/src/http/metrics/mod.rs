@@ -1,5 +1,6 @@
 //! Measures: samples for dashboards, and Prometheus' text.
 
+mod passed;
 pub(crate) mod point;
 pub(super) mod prometheus;
 pub(crate) mod samples;

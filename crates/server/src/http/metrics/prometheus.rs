@@ -7,6 +7,7 @@ use everruns_durable::persistence::model::{
     BreakerRecord, RollupKind, RollupOutcome, StoreCounts, WorkerFilter, WorkerInfo, WorkflowStatus,
 };
 
+use super::passed;
 use super::text::Text;
 use crate::App;
 
@@ -41,6 +42,7 @@ pub(super) async fn measure(app: &App) -> Result<String> {
     read.workers(&mut text);
     read.breakers(&mut text);
     read.names_of_the_seeds(&mut text);
+    passed::measure(&mut text, &app.settings().measures.figures());
     Ok(text.finish())
 }
 

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use everruns_durable::admin::Durations;
 
+use crate::measures::Histogram;
+
 /// A page of measures under construction.
 #[derive(Debug, Default)]
 pub(super) struct Text(String);
@@ -23,6 +25,18 @@ impl Text {
     pub(super) fn single(&mut self, name: &str, kind: &str, help: &str, value: f64) {
         self.measure(name, kind, help);
         self.value(name, &[], value);
+    }
+
+    /// A histogram of whatever was counted.
+    #[allow(clippy::cast_precision_loss, reason = "Prometheus' values are doubles")]
+    pub(super) fn counted(&mut self, name: &str, help: &str, values: &Histogram) {
+        self.measure(name, "histogram", help);
+        for (bound, count) in values.buckets() {
+            self.bucket(name, &[], &bound.to_string(), count);
+        }
+        self.bucket(name, &[], "+Inf", values.count());
+        self.value(&format!("{name}_sum"), &[], values.sum());
+        self.value(&format!("{name}_count"), &[], values.count() as f64);
     }
 
     /// A histogram of durations, in seconds.

@@ -97,7 +97,7 @@ pub(in crate::http) async fn batch_workflows(
     Body(request): Body<BatchRequest>,
 ) -> Result<Json<BatchResult>, Problem> {
     require_type_named(&caller, request.filter.workflow_type.as_deref())?;
-    let client = app.acting(&caller);
+    let client = caller.acting(&app)?;
     let options = BatchOptions {
         limit: request
             .limit

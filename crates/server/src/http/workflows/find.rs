@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Run, RunSummary};
 use crate::App;
-use crate::http::cursor;
+use crate::http::cursor::{self, List};
 use crate::http::extract::{Params, RunId};
 use crate::http::guard::Caller;
 use crate::http::problem::{Code, Problem};
@@ -83,7 +83,7 @@ pub(in crate::http) async fn list_workflows(
         .filter(|run| caller.may_use_type(&run.workflow_type));
     Ok(Json(RunList {
         workflows: visible.map(RunSummary::from).collect(),
-        next_cursor: found.next.map(cursor::after_run),
+        next_cursor: found.next.map(|id| cursor::after_id(List::Runs, id)),
     }))
 }
 
@@ -126,7 +126,7 @@ impl ListParams {
             created_from: self.created_from,
             created_until: self.created_until,
             blocked: self.blocked.unwrap_or_default(),
-            before: self.cursor.as_deref().map(cursor::run).transpose()?,
+            before: cursor::id(List::Runs, self.cursor.as_deref())?,
         })
     }
 }

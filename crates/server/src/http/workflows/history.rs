@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use everruns_durable::core::{Payload, Timestamp};
+use everruns_durable::core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{HistoryEvent, LogLevel, Page, StepLogRecord};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -40,23 +40,33 @@ pub(in crate::http) struct EventView {
     pub(super) event_type: &'static str,
     /// The details, by the type of event.
     #[schema(value_type = Object)]
-    event_data: Value,
+    event_data: Box<RawValue>,
     /// When.
     created_at: Timestamp,
 }
 
 impl From<HistoryEvent> for EventView {
     fn from(event: HistoryEvent) -> Self {
-        // An event is `{"type", "data"}`; one without details has no data.
-        let json = serde_json::to_value(&event.event).unwrap_or_default();
-        let data = json.get("data").cloned().filter(Value::is_object);
         Self {
             sequence_num: event.sequence_num,
             event_type: event.event.event_type(),
-            event_data: data.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+            event_data: details(&event.event),
             created_at: event.created_at,
         }
     }
+}
+
+/// An event is `{"type", "data"}`; one without details has no data. Taken as text: the payloads in it keep their digits.
+fn details(event: &WorkflowEvent) -> Box<RawValue> {
+    #[derive(Deserialize)]
+    struct Details {
+        data: Option<Box<RawValue>>,
+    }
+    let text = serde_json::to_string(event).unwrap_or_default();
+    let read: Option<Details> = serde_json::from_str(&text).ok();
+    let data = read.and_then(|read| read.data);
+    let data = data.filter(|data| data.get().starts_with('{'));
+    data.unwrap_or_else(|| RawValue::from_string("{}".to_owned()).unwrap_or_default())
 }
 
 /// A page of events, oldest first.

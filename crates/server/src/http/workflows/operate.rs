@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use everruns_durable::core::Payload;
+use everruns_durable::core::{Payload, signal_types};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -53,10 +53,16 @@ pub(in crate::http) async fn cancel_workflow(
     State(app): State<App>,
     caller: Caller,
     RunId(id): RunId,
+    IdempotencyKey(key): IdempotencyKey,
     OptionalBody(request): OptionalBody<ReasonRequest>,
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     let client = caller.acting_on(&app, id).await?;
-    client.cancel(id, &request.reason).await?;
+    // A request to cancel is a signal, and a signal with an id of its own is sent once.
+    let signal_id = key.map_or_else(new_id, |key| id_of(&["cancel", &id.to_string(), &key]));
+    let reason = Payload::from_value(&request.reason).unwrap_or_else(|_| Payload::null());
+    client
+        .send(id, signal_id, signal_types::CANCEL, reason)
+        .await?;
     super::show(&app, id)
         .await
         .map(|run| (StatusCode::ACCEPTED, Json(run)))

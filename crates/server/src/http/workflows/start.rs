@@ -110,7 +110,7 @@ pub(in crate::http) async fn start_workflow(
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     let start = request
         .check(&caller, key)?
-        .into_start(&app.acting(&caller));
+        .into_start(&caller.acting(&app)?);
     let run = start.await?;
     super::show(&app, run.id())
         .await
@@ -134,7 +134,7 @@ pub(in crate::http) async fn signal_with_start(
         .idempotency_key
         .as_deref()
         .map(|key| id_of(&["signal-with-start", key]));
-    let start = start.into_start(&app.acting(&caller));
+    let start = start.into_start(&caller.acting(&app)?);
     let start = match signal_id {
         Some(id) => start.signal_as(id, signal_type, &signal.payload),
         None => start.signal(signal_type, &signal.payload),

@@ -214,6 +214,17 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
         &["idempotency", "business", "cron_slot", "tombstone"],
     ),
     (
+        "audit rows",
+        &[
+            "run",
+            "dead_letter",
+            "dead_letters",
+            "schedule",
+            "worker",
+            "breaker",
+        ],
+    ),
+    (
         "totals",
         &[
             "activity completed",

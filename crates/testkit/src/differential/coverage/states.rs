@@ -25,6 +25,8 @@ pub(super) fn of(dump: &Dump) -> Vec<(&'static str, &'static str)> {
         };
         ("totals", name)
     }));
+    let audit = dump.audit.iter();
+    seen.extend(audit.map(|row| ("audit rows", row.target.kind.as_str())));
     seen
 }
 

@@ -12,7 +12,7 @@ use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, Param, at, maybe_at, value};
 use crate::persistence::postgres::reader::{Reader, read_all};
 use crate::persistence::postgres::rows;
-use crate::persistence::postgres::sql::{dump, registry, rollups, schedules};
+use crate::persistence::postgres::sql::{audit, dump, registry, rollups, schedules};
 use crate::persistence::postgres::statement::Statement;
 use crate::persistence::sql::tx::Concern;
 
@@ -32,12 +32,13 @@ const OF_RUNS: [&Statement; 11] = [
 ];
 
 /// What stands for itself, in the order of [`Postgres::read_dump`].
-const OF_ITS_OWN: [&Statement; 5] = [
+const OF_ITS_OWN: [&Statement; 6] = [
     &dump::DUMP_KEYS,
     &dump::DUMP_LETTERS,
     &schedules::DUMP_SCHEDULES,
     &registry::LIST_BREAKERS,
     &dump::DUMP_DEDUP,
+    &audit::DUMP_AUDIT,
 ];
 
 impl Postgres {
@@ -57,17 +58,18 @@ impl Postgres {
         keys.sort();
         let mut schedules = read_all(&own[2], rows::schedules::record)?;
         schedules.sort_by(|a, b| a.id.cmp(&b.id));
-        let mut rollups = read_all(&own[6], rows::rollups::record)?;
+        let mut rollups = read_all(&own[7], rows::rollups::record)?;
         rollups.sort();
         Ok(Dump {
             runs: belong(of_runs)?,
             keys,
             dead_letters: read_all(&own[1], rows::letters::record)?,
             schedules,
-            workers: read_all(&own[5], rows::registry::worker)?,
+            workers: read_all(&own[6], rows::registry::worker)?,
             breakers: read_all(&own[3], rows::registry::breaker)?,
             dedup: read_all(&own[4], rows::registry::dedup)?,
             rollups,
+            audit: read_all(&own[5], rows::audit::record)?,
         })
     }
 }

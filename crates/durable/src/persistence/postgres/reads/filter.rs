@@ -7,16 +7,17 @@ use crate::persistence::StoreResult;
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Param, value};
 use crate::persistence::postgres::sqlstate::store_error;
+use crate::persistence::postgres::wire::Wire;
 use crate::persistence::sql::tx::Concern;
 
 /// A statement in the making.
-pub(super) struct Query<'a> {
+pub(in crate::persistence::postgres) struct Query<'a> {
     sql: String,
     params: Vec<(Param<'a>, Type)>,
 }
 
 impl<'a> Query<'a> {
-    pub(super) fn new(start: &str) -> Self {
+    pub(in crate::persistence::postgres) fn new(start: &str) -> Self {
         Self {
             sql: start.to_owned(),
             params: Vec::new(),
@@ -24,13 +25,13 @@ impl<'a> Query<'a> {
     }
 
     /// Adds a fixed text.
-    pub(super) fn text(&mut self, fragment: &'static str) -> &mut Self {
+    pub(in crate::persistence::postgres) fn text(&mut self, fragment: &'static str) -> &mut Self {
         self.sql.push_str(fragment);
         self
     }
 
     /// Adds a fixed text with one value, in the place marked `$?`.
-    pub(super) fn with(
+    pub(in crate::persistence::postgres) fn with(
         &mut self,
         fragment: &'static str,
         param: impl ToSql + Sync + Send + 'a,
@@ -43,7 +44,7 @@ impl<'a> Query<'a> {
     }
 
     /// The same, if there is a value.
-    pub(super) fn with_some(
+    pub(in crate::persistence::postgres) fn with_some(
         &mut self,
         fragment: &'static str,
         param: Option<impl ToSql + Sync + Send + 'a>,
@@ -54,18 +55,26 @@ impl<'a> Query<'a> {
             None => self,
         }
     }
-}
 
-impl Postgres {
     /// Sends it.
-    pub(super) async fn list(&self, query: &Query<'_>) -> StoreResult<Vec<Row>> {
-        let sql = self.shared.catalog.schema().render(&query.sql);
-        let params: Vec<(&(dyn ToSql + Sync), Type)> = query
+    pub(in crate::persistence::postgres) async fn send(
+        &self,
+        wire: &Wire<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let sql = wire.shared().catalog.schema().render(&self.sql);
+        let params: Vec<(&(dyn ToSql + Sync), Type)> = self
             .params
             .iter()
             .map(|(param, type_)| (&**param as _, type_.clone()))
             .collect();
+        wire.ad_hoc(&sql, &params).await
+    }
+}
+
+impl Postgres {
+    /// Sends it on a connection of its own.
+    pub(super) async fn list(&self, query: &Query<'_>) -> StoreResult<Vec<Row>> {
         let wire = self.wire(Concern::Registry).await?;
-        wire.ad_hoc(&sql, &params).await.map_err(store_error)
+        query.send(&wire).await.map_err(store_error)
     }
 }

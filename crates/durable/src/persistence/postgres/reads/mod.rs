@@ -1,9 +1,10 @@
 //! Reads, and the small tables that are written without rules.
 
+mod audit;
 mod counts;
-mod dlq;
+pub(super) mod dlq;
 mod dump;
-mod filter;
+pub(super) mod filter;
 mod registry;
 mod runs;
 mod schedules;

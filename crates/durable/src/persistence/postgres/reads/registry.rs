@@ -59,24 +59,6 @@ impl Postgres {
         )
     }
 
-    pub(in crate::persistence::postgres) async fn put_worker_status(
-        &self,
-        worker_id: &str,
-        status: WorkerStatus,
-    ) -> StoreResult<bool> {
-        let params = vec![value(worker_id), value(status.as_str())];
-        let call = Call::new(&registry::SET_WORKER_STATUS, params);
-        Ok(!self.once(Concern::Registry, call).await?.is_empty())
-    }
-
-    pub(in crate::persistence::postgres) async fn remove_worker(
-        &self,
-        worker_id: &str,
-    ) -> StoreResult<bool> {
-        let call = Call::new(&registry::DELETE_WORKER, vec![value(worker_id)]);
-        Ok(!self.once(Concern::Registry, call).await?.is_empty())
-    }
-
     pub(in crate::persistence::postgres) async fn stop_workers(
         &self,
         silent_since: Timestamp,
@@ -123,14 +105,6 @@ impl Postgres {
             &self.read_one(Concern::Registry, call).await?,
             rows::registry::breaker,
         )
-    }
-
-    pub(in crate::persistence::postgres) async fn remove_breaker(
-        &self,
-        key: &str,
-    ) -> StoreResult<bool> {
-        let call = Call::new(&registry::DELETE_BREAKER, vec![value(key)]);
-        Ok(!self.once(Concern::Registry, call).await?.is_empty())
     }
 
     pub(in crate::persistence::postgres) async fn read_once(

@@ -7,28 +7,11 @@ use crate::persistence::model::{Page, ScheduleRecord};
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, limit, maybe_at, value};
 use crate::persistence::postgres::reader::{Reader, read_all, read_first};
-use crate::persistence::postgres::rows::schedules::{put, record};
+use crate::persistence::postgres::rows::schedules::record;
 use crate::persistence::postgres::sql::{clock, schedules};
 use crate::persistence::sql::tx::Concern;
 
 impl Postgres {
-    pub(in crate::persistence::postgres) async fn replace_schedule(
-        &self,
-        schedule: &ScheduleRecord,
-    ) -> StoreResult<()> {
-        let call = put(&schedules::REPLACE_SCHEDULE, &[schedule]);
-        self.once(Concern::Registry, call).await.map(drop)
-    }
-
-    /// False: there is one already.
-    pub(in crate::persistence::postgres) async fn insert_schedule(
-        &self,
-        schedule: &ScheduleRecord,
-    ) -> StoreResult<bool> {
-        let call = put(&schedules::CREATE_SCHEDULE, &[schedule]);
-        Ok(!self.once(Concern::Registry, call).await?.is_empty())
-    }
-
     pub(in crate::persistence::postgres) async fn read_schedule(
         &self,
         id: &str,
@@ -44,14 +27,6 @@ impl Postgres {
         let params = vec![value(limit(page.rows())), value(limit(page.offset))];
         let call = Call::new(&schedules::LIST_SCHEDULES, params);
         read_all(&self.read_one(Concern::Registry, call).await?, record)
-    }
-
-    pub(in crate::persistence::postgres) async fn remove_schedule(
-        &self,
-        id: &str,
-    ) -> StoreResult<bool> {
-        let call = Call::new(&schedules::DELETE_SCHEDULE, vec![value(id)]);
-        Ok(!self.once(Concern::Registry, call).await?.is_empty())
     }
 
     pub(in crate::persistence::postgres) async fn read_clock(&self) -> StoreResult<Timestamp> {

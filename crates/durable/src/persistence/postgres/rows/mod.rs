@@ -1,6 +1,7 @@
 //! Records as columns on the way in, and rows as records on the way out; by noun, beside `sql`.
 
 pub(super) mod attributes;
+pub(super) mod audit;
 pub(super) mod events;
 pub(super) mod inbox;
 pub(super) mod keys;

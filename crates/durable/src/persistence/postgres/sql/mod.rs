@@ -18,6 +18,7 @@ use super::statement::Statement;
 
 pub(super) mod admin;
 pub(super) mod attributes;
+pub(super) mod audit;
 pub(super) mod bell;
 pub(super) mod checkup;
 pub(super) mod clock;
@@ -46,6 +47,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Statement> {
     [
         admin::ALL,
         attributes::ALL,
+        audit::ALL,
         bell::ALL,
         checkup::ALL,
         clock::ALL,

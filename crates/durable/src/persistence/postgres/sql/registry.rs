@@ -52,9 +52,12 @@ statements! {
           AND ($3 IS NULL OR last_heartbeat_at >= $3)
         ORDER BY id");
 
-    /// Changes a worker's status.
+    /// Changes a worker's status; answers the former one.
     SET_WORKER_STATUS [TEXT, TEXT] = "
-        UPDATE {s}.durable_workers SET status = $2 WHERE id = $1 RETURNING id";
+        UPDATE {s}.durable_workers AS w SET status = $2
+        FROM (SELECT id, status FROM {s}.durable_workers WHERE id = $1 FOR UPDATE) AS former
+        WHERE w.id = $1 AND w.id = former.id
+        RETURNING former.status";
 
     /// Forgets a worker.
     DELETE_WORKER [TEXT] = "

@@ -37,6 +37,7 @@ pub(super) fn calls<'a>(
     apply.keys(reserved);
     apply.records();
     apply.totals(totals, slot);
+    apply.audit();
     apply.purges();
     apply.calls
 }
@@ -234,6 +235,16 @@ impl<'a> Apply<'a> {
         );
     }
 
+    /// Rows of the whole database, in no shard.
+    fn audit(&mut self) {
+        let changes = self.changes;
+        self.sets(
+            &changes.insert_audit,
+            |_| 0,
+            |_, rows| rows::audit::insert(rows),
+        );
+    }
+
     fn purges(&mut self) {
         let (shards, changes) = (self.shards, self.changes);
         for statement in [
@@ -262,6 +273,9 @@ impl<'a> Apply<'a> {
             let params = vec![value(at(before))];
             self.calls
                 .push(Call::new(&registry::FORGET_LIMITERS, params));
+        }
+        if let Some((before, max)) = changes.forget_audit {
+            self.calls.push(rows::audit::forget(before, max));
         }
     }
 

@@ -3,6 +3,7 @@
 mod apply;
 mod claim;
 mod load;
+mod registry;
 
 pub(super) use claim::facts_by_run;
 
@@ -16,6 +17,7 @@ use uuid::Uuid;
 use super::bind::{Call, at, limit, value};
 use super::pools::STATEMENT_TIMEOUT;
 use super::reader::{Reader, read_all};
+use super::reads::filter::Query;
 use super::rows;
 use super::rows::keys::Name;
 use super::slots::Slots;
@@ -26,7 +28,7 @@ use super::wire::Wire;
 use crate::persistence::model::{
     ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, MessageRecord, OutboxRecord, TaskRecord, cut,
 };
-use crate::persistence::sql::rows::{Changes, Load, Loaded, MessageKey};
+use crate::persistence::sql::rows::{Changes, Load, Loaded, MessageKey, RegistryWrite, Touched};
 use crate::persistence::sql::tx::Tx;
 use crate::persistence::{Shards, StoreError, StoreResult};
 
@@ -184,6 +186,18 @@ impl<'a> PgTx<'a> {
         Ok(answers.pop().unwrap_or_default())
     }
 
+    /// A statement made on the spot, within the transaction.
+    async fn made_query(&mut self, query: &Query<'_>) -> StoreResult<Vec<Row>> {
+        if self.stage == Stage::Idle {
+            self.flight(&[]).await?;
+        }
+        let answer = query.send(&self.wire).await;
+        answer.map_err(|error| {
+            self.failed = Some(verdict(&error));
+            store_error(error)
+        })
+    }
+
     /// What of a shard is due by now.
     async fn due(
         &mut self,
@@ -257,6 +271,10 @@ impl Tx for PgTx<'_> {
         max: usize,
     ) -> StoreResult<Vec<OutboxRecord>> {
         claim::outbox(self, shard, claim, max).await
+    }
+
+    async fn write_registry(&mut self, write: &RegistryWrite) -> StoreResult<Touched> {
+        registry::write(self, write).await
     }
 
     async fn due_runs(&mut self, shard: i32, max: usize) -> StoreResult<Vec<Uuid>> {

@@ -4,7 +4,7 @@ use durable_core::Timestamp;
 use uuid::Uuid;
 
 use crate::persistence::StoreResult;
-use crate::persistence::limits::TOMBSTONE_DAYS;
+use crate::persistence::limits::{AUDIT_DAYS, TOMBSTONE_DAYS};
 use crate::persistence::model::KeyKind;
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::work::Work;
@@ -66,8 +66,7 @@ impl Intent for PurgeKeys {
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
         let now = tx.now().await?;
         // Those that stood for longer than that, to the microsecond.
-        let age = jiff::SignedDuration::from_secs(TOMBSTONE_DAYS * SECONDS_A_DAY);
-        let before = now.checked_sub(age).unwrap_or(Timestamp::MIN);
+        let before = days_before(now, TOMBSTONE_DAYS);
         let tombstones = tx.old_tombstones(before, self.max).await?;
         let slots = if self.slots {
             tx.old_slots(before, self.max).await?
@@ -83,10 +82,16 @@ impl Intent for PurgeKeys {
                 now,
                 delete_keys: tombstones.chain(slots).collect(),
                 forget_limiters: self.slots.then_some(before),
+                forget_audit: Some((days_before(now, AUDIT_DAYS), self.max)),
                 ..Changes::default()
             },
         ))
     }
+}
+
+fn days_before(now: Timestamp, days: i64) -> Timestamp {
+    let age = jiff::SignedDuration::from_secs(days * SECONDS_A_DAY);
+    now.checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
 impl Work {

@@ -3,19 +3,74 @@
 mod port;
 mod rest;
 
-use super::tx::Database;
+use std::sync::Arc;
+
+use super::intents::noted::{Noted, Noticeable};
+use super::tx::{Concern, Database};
 use crate::persistence::StoreResult;
+use crate::persistence::audit::Noting;
 
 /// A store over a SQL database.
 #[derive(Debug)]
 pub struct SqlStore<D> {
-    database: D,
+    database: Arc<D>,
+    /// Whose changes leave audit rows.
+    noting: Option<Arc<Noting>>,
 }
 
 impl<D: Database> SqlStore<D> {
     /// A store over this database.
     pub fn new(database: D) -> Self {
-        Self { database }
+        Self {
+            database: Arc::new(database),
+            noting: None,
+        }
+    }
+
+    /// The same store for somebody whose changes leave rows.
+    fn view(&self, noting: Noting) -> Self {
+        Self {
+            database: Arc::clone(&self.database),
+            noting: Some(Arc::new(noting)),
+        }
+    }
+
+    /// A write that leaves audit rows if somebody is noted.
+    async fn write_noted<I: Noticeable>(
+        &self,
+        concern: Concern,
+        intent: I,
+    ) -> StoreResult<I::Answer> {
+        match &self.noting {
+            Some(noting) => {
+                let noted = Noted::new(intent, Arc::clone(noting));
+                self.database.write(concern, noted).await
+            }
+            None => self.database.write(concern, intent).await,
+        }
+    }
+
+    /// [`Self::write_noted`] for a part of a call, in which its items have these places; `first` is what [`Self::reserve`] answered.
+    async fn write_part<I: Noticeable>(
+        &self,
+        concern: Concern,
+        intent: I,
+        first: u32,
+        places: &[usize],
+    ) -> StoreResult<I::Answer> {
+        match &self.noting {
+            Some(noting) => {
+                let noted = Noted::part(intent, Arc::clone(noting), first, places.to_vec());
+                self.database.write(concern, noted).await
+            }
+            None => self.database.write(concern, intent).await,
+        }
+    }
+
+    /// Numbers for the audit rows of a call that is carried out in parts.
+    fn reserve(&self, items: usize) -> u32 {
+        let noting = self.noting.as_ref();
+        noting.map_or(0, |noting| noting.reserve(items))
     }
 
     /// The database itself.

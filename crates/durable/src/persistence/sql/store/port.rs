@@ -74,8 +74,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
         // One set per shard and commit is the unit; with one shard, that is the whole call.
         if self.shards().count() == 1 {
             return self
-                .database
-                .write(Concern::Events, CommitTurns { turns, now })
+                .write_noted(Concern::Events, CommitTurns { turns, now })
                 .await;
         }
         let mut places = BTreeMap::<i32, Vec<usize>>::new();
@@ -85,6 +84,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
                 .or_default()
                 .push(place);
         }
+        let first = self.reserve(turns.len());
         let mut turns: Vec<Option<TurnCommit>> = turns.into_iter().map(Some).collect();
         let mut outcomes: Vec<Option<TurnOutcome>> = vec![None; turns.len()];
         for places in places.into_values() {
@@ -92,9 +92,9 @@ impl<D: Database> WorkerPort for SqlStore<D> {
                 .iter()
                 .filter_map(|place| turns[*place].take())
                 .collect();
+            let set = CommitTurns { turns: set, now };
             let answers = self
-                .database
-                .write(Concern::Events, CommitTurns { turns: set, now })
+                .write_part(Concern::Events, set, first, &places)
                 .await?;
             for (place, answer) in places.into_iter().zip(answers) {
                 outcomes[place] = Some(answer);

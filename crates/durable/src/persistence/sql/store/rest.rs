@@ -8,24 +8,28 @@ use durable_core::{AttributeValue, Payload, Timestamp};
 use uuid::Uuid;
 
 use super::{SqlStore, keep};
+use crate::persistence::audit::Noting;
 use crate::persistence::model::{
-    Attributes, BreakerRecord, ClaimOutbox, DeadLetter, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord, OutboxReport, Page, PurgeRuns,
-    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
-    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord,
+    OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
+    RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
+    SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
+    TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
+    WorkerStatus, cut,
 };
 use crate::persistence::sql::intents::dead_letters::DecideDeadLetter;
 use crate::persistence::sql::intents::due::{FireShard, NextDue};
 use crate::persistence::sql::intents::leases::ReapLeases as ReapShard;
 use crate::persistence::sql::intents::outbox::{ClaimOutboxOf, FinishOutbox};
+use crate::persistence::sql::intents::registry::WriteRegistry;
 use crate::persistence::sql::intents::relay::RelayShard;
 use crate::persistence::sql::intents::retention::{PurgeKeys, PurgeShard};
 use crate::persistence::sql::intents::schedules::{FireSchedules, SwapSchedule};
 use crate::persistence::sql::intents::sends::{SendSignals, SendUpdates};
 use crate::persistence::sql::intents::starts::StartRuns;
 use crate::persistence::sql::intents::terminate::TerminateRuns;
+use crate::persistence::sql::rows::RegistryWrite;
 use crate::persistence::sql::tx::{Concern, Database};
 use crate::persistence::{
     Bell, Shards, StoreResult, Transactions, WorkflowEventStore, check, limits,
@@ -45,6 +49,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.transactions()
     }
 
+    fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
+        Ok(Some(Arc::new(self.view(Noting::new(notes)?))))
+    }
+
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {
         self.database.clock(now).await
     }
@@ -58,8 +66,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         if starts.is_empty() {
             return Ok(Vec::new());
         }
-        self.database
-            .write(Concern::Events, StartRuns { starts, now })
+        self.write_noted(Concern::Events, StartRuns { starts, now })
             .await
     }
 
@@ -72,8 +79,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         if signals.is_empty() {
             return Ok(Vec::new());
         }
-        self.database
-            .write(Concern::Events, SendSignals { signals, now })
+        self.write_noted(Concern::Events, SendSignals { signals, now })
             .await
     }
 
@@ -86,8 +92,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         if updates.is_empty() {
             return Ok(Vec::new());
         }
-        self.database
-            .write(Concern::Events, SendUpdates { updates, now })
+        self.write_noted(Concern::Events, SendUpdates { updates, now })
             .await
     }
 
@@ -107,8 +112,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
-        self.database
-            .write(Concern::Events, TerminateRuns { runs, now })
+        self.write_noted(Concern::Events, TerminateRuns { runs, now })
             .await
     }
 
@@ -179,7 +183,8 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
 
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
         check::schedule(&schedule)?;
-        self.database.put_schedule(cut_schedule(schedule)).await
+        let put = RegistryWrite::PutSchedule(cut_schedule(schedule));
+        self.write_registry(put).await.map(drop)
     }
 
     async fn swap_schedule(
@@ -190,10 +195,13 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         check::swap(seen.as_ref(), &schedule)?;
         let schedule = cut_schedule(schedule);
         match seen {
-            None => self.database.create_schedule(schedule).await,
+            None => {
+                let create = RegistryWrite::CreateSchedule(schedule);
+                Ok(self.write_registry(create).await? > 0)
+            }
             Some(seen) => {
                 let intent = SwapSchedule { seen, schedule };
-                self.database.write(Concern::Registry, intent).await
+                self.write_noted(Concern::Registry, intent).await
             }
         }
     }
@@ -213,7 +221,8 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         if !(is_storable(id)) {
             return Ok(false);
         }
-        self.database.delete_schedule(id.to_owned()).await
+        let delete = RegistryWrite::DeleteSchedule(id.to_owned());
+        Ok(self.write_registry(delete).await? > 0)
     }
 
     async fn due_schedules(
@@ -267,16 +276,16 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         if !(is_storable(worker_id)) {
             return Ok(false);
         }
-        self.database
-            .set_worker_status(worker_id.to_owned(), status)
-            .await
+        let set = RegistryWrite::SetWorkerStatus(worker_id.to_owned(), status);
+        Ok(self.write_registry(set).await? > 0)
     }
 
     async fn deregister_worker(&self, worker_id: &str) -> StoreResult<bool> {
         if !(is_storable(worker_id)) {
             return Ok(false);
         }
-        self.database.deregister_worker(worker_id.to_owned()).await
+        let delete = RegistryWrite::DeleteWorker(worker_id.to_owned());
+        Ok(self.write_registry(delete).await? > 0)
     }
 
     async fn stop_silent_workers(&self, silent_since: Timestamp) -> StoreResult<Vec<String>> {
@@ -304,14 +313,15 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
             decision,
             now,
         };
-        self.database.write(Concern::Events, intent).await
+        self.write_noted(Concern::Events, intent).await
     }
 
     async fn purge_dlq(&self, filter: DlqFilter, max: usize) -> StoreResult<u64> {
         if !(is_storable_option(filter.activity_type.as_deref())) {
             return Ok(0);
         }
-        self.database.purge_dlq(filter, max).await
+        self.write_registry(RegistryWrite::PurgeLetters(filter, max))
+            .await
     }
 
     async fn get_breaker(&self, key: &str) -> StoreResult<Option<BreakerRecord>> {
@@ -342,7 +352,8 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         if !(is_storable(key)) {
             return Ok(false);
         }
-        self.database.reset_breaker(key.to_owned()).await
+        let delete = RegistryWrite::DeleteBreaker(key.to_owned());
+        Ok(self.write_registry(delete).await? > 0)
     }
 
     async fn get_once(&self, key: &str) -> StoreResult<Option<Payload>> {
@@ -433,6 +444,17 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.list_step_logs(run_id, page).await
     }
 
+    async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        let texts = [&filter.actor, &filter.action, &filter.target_id];
+        if !texts
+            .into_iter()
+            .all(|text| is_storable_option(text.as_deref()))
+        {
+            return Ok(Vec::new());
+        }
+        self.database.list_audit(filter, page).await
+    }
+
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
         self.database.glance(now).await
     }
@@ -476,6 +498,16 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
 
     async fn dump(&self) -> StoreResult<Dump> {
         self.database.dump().await
+    }
+}
+
+impl<D: Database> SqlStore<D> {
+    /// Answers how many rows it touched.
+    async fn write_registry(&self, write: RegistryWrite) -> StoreResult<u64> {
+        let touched = self
+            .write_noted(Concern::Registry, WriteRegistry(write))
+            .await?;
+        Ok(touched.rows)
     }
 }
 

@@ -18,6 +18,7 @@ macro_rules! statements {
 }
 
 pub(super) mod attributes;
+pub(super) mod audit;
 pub(super) mod breakers;
 pub(super) mod counts;
 pub(super) mod dead_letters;

@@ -3,9 +3,9 @@
 use rusqlite::Connection;
 
 use super::{
-    attributes, breakers, counts, dead_letters, dedup, events, facts, keys, messages, meta, outbox,
-    rollups, run_lists, runs, schedules, signals, step_logs, tasks, timers, transaction, updates,
-    workers,
+    attributes, audit, breakers, counts, dead_letters, dedup, events, facts, keys, messages, meta,
+    outbox, rollups, run_lists, runs, schedules, signals, step_logs, tasks, timers, transaction,
+    updates, workers,
 };
 use crate::persistence::sqlite::migrate;
 
@@ -18,6 +18,7 @@ fn migrated() -> Connection {
 fn every_statement() -> Vec<&'static str> {
     [
         attributes::ALL,
+        audit::ALL,
         breakers::ALL,
         counts::ALL,
         dead_letters::ALL,
@@ -44,7 +45,20 @@ fn every_statement() -> Vec<&'static str> {
     .concat()
 }
 
-fn every_list() -> [String; 6] {
+fn every_list() -> [String; 7] {
+    let audit_rows = [
+        audit::BY_ACTOR,
+        audit::BY_ACTION,
+        audit::OF_KIND,
+        audit::OF_TARGET,
+        audit::OF_REQUEST,
+        audit::FROM,
+        audit::UNTIL,
+        audit::ID_FROM,
+        audit::ID_UNTIL,
+        audit::PAGE,
+    ]
+    .concat();
     let runs = [
         run_lists::STATUS_IN,
         run_lists::OF_TYPE,
@@ -80,6 +94,7 @@ fn every_list() -> [String; 6] {
     ]
     .concat();
     [
+        format!("{}{audit_rows}", audit::LIST),
         format!("{}{runs}{}", run_lists::LIST, run_lists::PAGE),
         format!("{}{runs}", run_lists::COUNT),
         format!("{}{letters}", dead_letters::LIST),

@@ -20,6 +20,8 @@ statements! {
         "UPDATE durable_workers SET current_load = ?2, accepting_tasks = ?3, \
          backpressure_reason = ?4, tasks_completed = ?5, tasks_failed = ?6, \
          avg_task_duration_ms = ?7, last_heartbeat_at = ?8 WHERE id = ?1 RETURNING status";
+    /// Where a worker stands.
+    STATUS = "SELECT status FROM durable_workers WHERE id = ?1";
     /// An operator's word.
     SET_STATUS = "UPDATE durable_workers SET status = ?2 WHERE id = ?1";
     /// Forgets one.

@@ -3,6 +3,7 @@
 //! No rules here: what a row is to be was decided before.
 
 pub(super) mod attributes;
+pub(super) mod audit;
 pub(super) mod breakers;
 pub(super) mod counts;
 pub(super) mod dead_letters;

@@ -67,8 +67,15 @@ pub(crate) fn list(db: Db<'_>, filter: &WorkerFilter) -> StoreResult<Vec<WorkerI
     query.all(db, record)
 }
 
-pub(crate) fn set_status(db: Db<'_>, id: &str, status: WorkerStatus) -> StoreResult<bool> {
-    Ok(db.run(sql::SET_STATUS, [id, status.as_str()])? > 0)
+/// Changes a worker's status; answers the former one.
+pub(crate) fn set_status(
+    db: Db<'_>,
+    id: &str,
+    status: WorkerStatus,
+) -> StoreResult<Option<WorkerStatus>> {
+    let former = db.first(sql::STATUS, [id], |row| row.name(WorkerStatus::parse))?;
+    db.run(sql::SET_STATUS, [id, status.as_str()])?;
+    Ok(former)
 }
 
 pub(crate) fn delete(db: Db<'_>, id: &str) -> StoreResult<bool> {
