@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use everruns_durable::prelude::*;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
@@ -105,18 +105,7 @@ async fn due(
         .start()
         .await?;
     let client = engine.client();
-    let first = head_start(&client, timers).await?;
-    let spread_us = i64::try_from(spread.as_micros())?;
-    let places = 0..i64::try_from(timers)?;
-    let dues: Vec<i64> = places
-        .map(|n| first + spread_us * n / timers.max(1) as i64)
-        .collect();
-    *LATENESS.lock() = Some(histogram()?);
-    start(&client, &dues, &bar).await?;
-    ensure!(
-        monotonic_us() < first,
-        "the sleepers could not be started before the first was due; is something else busy?"
-    );
+    let first = start_before_due(&client, timers, spread, &bar).await?;
     while LATENESS
         .lock()
         .as_ref()
@@ -124,9 +113,7 @@ async fn due(
     {
         tokio::time::sleep(LOOK).await;
     }
-    while unfinished(&**client.store(), Sleeper::TYPE).await? > 0 {
-        tokio::time::sleep(LOOK).await;
-    }
+    all_over(&client).await?;
     let took = Duration::from_micros(u64::try_from(monotonic_us() - first)?);
     let lateness = LATENESS.lock().take().context("it is there until here")?;
     engine.shutdown().await?;
@@ -165,20 +152,49 @@ async fn figures(
     Ok(figures.with("case", case).with("timers", timers))
 }
 
-/// An instant before which so many can be started, by how long some take: twice that, and a second.
-async fn head_start(client: &Client, timers: usize) -> anyhow::Result<i64> {
+/// Starts sleepers before the first of them is due, and answers when that is. Where that fails, since something else was busy, they are let
+/// run out and others are given twice the time.
+async fn start_before_due(
+    client: &Client,
+    timers: usize,
+    spread: Duration,
+    bar: &Bar,
+) -> anyhow::Result<i64> {
+    let mut needed = start_time(client, timers).await?;
+    let spread_us = i64::try_from(spread.as_micros())?;
+    let count = i64::try_from(timers)?;
+    loop {
+        let first = monotonic_us() + i64::try_from(needed.as_micros())?;
+        let dues: Vec<i64> = (0..count).map(|n| first + spread_us * n / count).collect();
+        *LATENESS.lock() = Some(histogram()?);
+        start(client, &dues, bar).await?;
+        if monotonic_us() < first {
+            return Ok(first);
+        }
+        all_over(client).await?;
+        needed *= 2;
+    }
+}
+
+/// How long so many starts may take, by how long some take: twice that, and a second.
+async fn start_time(client: &Client, timers: usize) -> anyhow::Result<Duration> {
     let some = timers.clamp(1, STARTED_AT_ONCE);
     let began = Instant::now();
     let awake = vec![monotonic_us(); some];
     for _ in 0..2 {
         start_set(client, &awake).await?;
     }
+    all_over(client).await?;
+    let sets = u32::try_from(timers.div_ceil(some))?;
+    Ok(began.elapsed() * sets + Duration::from_secs(1))
+}
+
+/// Waits until no sleeper is left.
+async fn all_over(client: &Client) -> anyhow::Result<()> {
     while unfinished(&**client.store(), Sleeper::TYPE).await? > 0 {
         tokio::time::sleep(LOOK).await;
     }
-    let sets = u32::try_from(timers.div_ceil(some))?;
-    let needed = began.elapsed() * sets + Duration::from_secs(1);
-    Ok(monotonic_us() + i64::try_from(needed.as_micros())?)
+    Ok(())
 }
 
 async fn start(client: &Client, dues: &[i64], bar: &Bar) -> anyhow::Result<()> {
