@@ -27,6 +27,8 @@ enum Command {
     Sim(commands::sim::Args),
     /// Show that the suites catch planted bugs
     Prove(commands::prove::Args),
+    /// Count the instructions of a replay with callgrind; more than a tenth over the committed number fails
+    Ratchet(commands::ratchet::Args),
     /// Generate crates/proto's code from its .proto files
     Proto(commands::proto::Args),
     /// Check the allowed dependency edges and where SQL lives
@@ -57,6 +59,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Audit(args) => commands::audit::run(&workspace, args),
         Command::Sim(args) => commands::sim::run(&workspace, args),
         Command::Prove(args) => commands::prove::run(&workspace, args),
+        Command::Ratchet(args) => commands::ratchet::run(&workspace, args),
         Command::Proto(args) => commands::proto::run(&workspace, args),
         Command::Arch => commands::arch::run(&workspace),
         Command::Deny(args) => commands::deny::run(&workspace, args),

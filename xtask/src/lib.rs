@@ -8,6 +8,7 @@
 )]
 
 pub mod arch;
+mod callgrind;
 pub mod cli;
 mod commands;
 mod interrupt;

@@ -1,44 +1,52 @@
-//! Same-work benchmarks. Machines are shared and noisy: figures are compared within one run, as ratios, by their median.
+//! Same-work benchmarks. Machines are shared and noisy: figures are compared within one run, as ratios to what bare statements reach.
 
-#![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its figures"
+)]
 
-mod fan_out;
-mod history;
+mod bench;
+mod child;
+mod database;
+mod figures;
+mod jobs;
+mod options;
+mod output;
+mod pg_stats;
+mod process;
 mod raw;
-mod report;
-mod store_job;
-mod throughput;
+mod turns;
+mod work;
 
-use clap::{Parser, Subcommand};
+use std::process::ExitCode;
 
-/// Same-work benchmarks for Durable.
+use clap::Parser;
+
+use bench::Bench;
+use child::Child;
+use options::Options;
+
+/// Same-work benchmarks for Durable: every job on memory:, sqlite:PATH and postgres://…, with its raw-SQL counterpart beside it.
 #[derive(Debug, Parser)]
+#[command(name = "durable-bench", version)]
 struct Cli {
-    #[command(subcommand)]
-    job: Job,
-}
-
-#[derive(Debug, Subcommand)]
-enum Job {
-    /// Turns per second through the store contract, next to the same writes by bare UNNEST statements.
-    Store(store_job::Options),
-    /// Activities per second: workflows of five sequential no-op activities, all started up front.
-    #[command(name = "J1")]
-    Throughput(throughput::Options),
-    /// One workflow with many parallel activities.
-    #[command(name = "J2")]
-    FanOut(fan_out::Options),
-    /// One workflow of many sequential steps: time per step, by thousand.
-    #[command(name = "J4")]
-    History(history::Options),
+    #[command(flatten)]
+    options: Options,
 }
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    match Cli::parse().job {
-        Job::Store(options) => store_job::run(options).await,
-        Job::Throughput(options) => throughput::run(options).await,
-        Job::FanOut(options) => fan_out::run(options).await,
-        Job::History(options) => history::run(options).await,
-    }
+async fn main() -> ExitCode {
+    let outcome = match Child::asked_for() {
+        Some(child) => child.run().await.map(|()| ExitCode::SUCCESS),
+        None => run(Cli::parse().options).await,
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("durable-bench: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run(options: Options) -> anyhow::Result<ExitCode> {
+    Bench::new(options)?.run_all().await
 }

@@ -32,7 +32,15 @@ const LAYERS: &[(&str, &[&str])] = &[
         "durable-testkit",
         &["durable-core", "everruns-durable", "durable-proto"],
     ),
-    ("durable-bench", &["everruns-durable"]),
+    (
+        "durable-bench",
+        &[
+            "durable-core",
+            "everruns-durable",
+            "durable-server",
+            "durable-proto",
+        ],
+    ),
     ("durable-codegen", &[]),
     ("xtask", &[]),
 ];

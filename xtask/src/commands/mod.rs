@@ -7,6 +7,7 @@ pub(crate) mod differential;
 pub(crate) mod pg;
 pub(crate) mod proto;
 pub(crate) mod prove;
+pub(crate) mod ratchet;
 pub(crate) mod sim;
 pub(crate) mod test;
 

@@ -4,6 +4,7 @@ mod cargo;
 mod libtest;
 mod proof;
 mod python;
+mod ratchet;
 pub(crate) mod table;
 
 use std::ops::AddAssign;
@@ -29,6 +30,12 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "a Python worker and the gRPC contract, by pytest",
         takes_cargo_args: false,
         run: python::suite,
+    },
+    Suite {
+        name: "ratchet",
+        about: "the instructions of a replay, where valgrind is installed",
+        takes_cargo_args: false,
+        run: ratchet::suite,
     },
     Suite {
         name: "differential",

@@ -1,38 +1,19 @@
-//! The same writes by bare UNNEST statements through the same driver: what the database and the client can do at best.
+//! `client200`: runs of five steps, in sets, each set one pipelined transaction.
 //!
-//! Per set one pipelined transaction: update the instances by their expected sequence, insert two events a step, delete the finished
-//! tasks, insert the next ones already leased. Keys led by a shard, payloads as bytes, two partial indexes on tasks.
+//! Per set: update the instances by their expected sequence, insert two events a step, delete the finished tasks, insert the next ones
+//! already leased.
 
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use futures_util::future::{join, join5, try_join_all};
 use jiff::Timestamp;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use crate::store_job::{STEPS, TURNS};
-
-const SCHEMA: &str = "
-    CREATE SCHEMA IF NOT EXISTS durable_bench_raw;
-    DROP TABLE IF EXISTS durable_bench_raw.instances, durable_bench_raw.events, durable_bench_raw.tasks;
-    CREATE TABLE durable_bench_raw.instances (
-        shard INT NOT NULL, id UUID NOT NULL, workflow_type TEXT NOT NULL, status TEXT NOT NULL,
-        sequence_num BIGINT NOT NULL, input BYTEA, result BYTEA, last_turn UUID,
-        created_at TIMESTAMPTZ NOT NULL, updated_at TIMESTAMPTZ NOT NULL,
-        PRIMARY KEY (shard, id)) WITH (fillfactor = 70);
-    CREATE TABLE durable_bench_raw.events (
-        shard INT NOT NULL, run_id UUID NOT NULL, sequence_num BIGINT NOT NULL, event_type TEXT NOT NULL,
-        data BYTEA NOT NULL, payload BYTEA, created_at TIMESTAMPTZ NOT NULL,
-        PRIMARY KEY (shard, run_id, sequence_num));
-    CREATE TABLE durable_bench_raw.tasks (
-        shard INT NOT NULL, run_id UUID NOT NULL, id UUID NOT NULL, activity_type TEXT NOT NULL,
-        input BYTEA, options BYTEA, status TEXT NOT NULL, priority INT NOT NULL, visible_at TIMESTAMPTZ NOT NULL,
-        claimed_by TEXT, token UUID, lease_expires_at TIMESTAMPTZ,
-        PRIMARY KEY (shard, run_id, id));
-    CREATE INDEX ON durable_bench_raw.tasks (shard, activity_type, priority DESC, visible_at, id) WHERE status = 'pending';
-    CREATE INDEX ON durable_bench_raw.tasks (shard, lease_expires_at) WHERE status = 'claimed';";
+use super::{CONNECTIONS, Params, SET, connect, prepared};
+use crate::jobs::TURNS;
+use crate::work::STEPS;
 
 const START: &str = "INSERT INTO durable_bench_raw.instances
     SELECT 0, id, 'bench', 'pending', 0, $2, NULL, NULL, $3, $3 FROM unnest($1::uuid[]) AS u(id)";
@@ -54,15 +35,22 @@ const INSERT: &str = "INSERT INTO durable_bench_raw.tasks
     SELECT 0, u.run, u.id, 'noop', u.input, u.options, 'claimed', 0, $5, 'bench-worker', u.id, $6
     FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[]) AS u(run, id, input, options)";
 
+/// Activities per second in the shape of J1, as the yardstick has it: sets of 200, two connections.
+pub(crate) async fn activities_per_s(url: &str, runs: usize) -> anyhow::Result<f64> {
+    let turns = turns_per_s(url, SET, runs, CONNECTIONS).await?;
+    Ok(turns * STEPS as f64 / TURNS as f64)
+}
+
 /// Turns per second of bare statements.
-pub(crate) async fn measure(
+///
+/// The clock runs from the first turn to the last; the runs are there before.
+pub(crate) async fn turns_per_s(
     url: &str,
     batch: usize,
     runs: usize,
     connections: usize,
 ) -> anyhow::Result<f64> {
-    let setup = connect(url).await?;
-    setup.batch_execute(SCHEMA).await?;
+    let setup = prepared(url).await?;
     let ids: Vec<Uuid> = (0..runs).map(|_| Uuid::now_v7()).collect();
     let input: &[u8] = br#"{"order":"A-1","amount":1999}"#;
     for ids in ids.chunks(1000) {
@@ -90,15 +78,6 @@ pub(crate) async fn measure(
     );
     Ok((runs * TURNS) as f64 / elapsed)
 }
-
-async fn connect(url: &str) -> anyhow::Result<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
-}
-
-/// Parameters of a statement.
-type Params<'a, const N: usize> = [&'a (dyn ToSql + Sync); N];
 
 struct Writer {
     client: Client,
