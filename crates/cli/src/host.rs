@@ -33,7 +33,7 @@ pub(crate) struct Hosting {
     /// Activities running at once.
     #[arg(long, value_name = "N")]
     max_concurrent_tasks: Option<usize>,
-    /// Hosts that the activity `http` may ask: names, `*.example.com`, `loopback`, or `*`, with commas between.
+    /// Hosts that the activity `http` may ask: names, `*.example.com`, or `loopback`, with commas between.
     #[arg(long, value_name = "HOSTS", env = "DURABLE_HTTP_ACTIVITY_HOSTS")]
     http_activity_hosts: Option<HostAllowList>,
     /// How long a stop may take: running activities get most of it to finish, the rest is for giving leases back.

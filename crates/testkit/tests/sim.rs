@@ -22,6 +22,14 @@ fn everything_happens_on_memory_and_nothing_is_violated() {
     assert_eq!(report.tally.missing(), []);
 }
 
+/// A reset took the last fact out of an inbox that had others: every turn was refused for not having seen it.
+#[test]
+fn a_seed_that_found_a_mistake_is_clean() {
+    let report = campaign(1, 9_075_579, Under::Memory).run();
+    let report = report.expect("it can be run");
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+}
+
 #[test]
 fn ten_seeds_are_clean_on_sqlite() {
     let report = campaign(10, 0, Under::Sqlite).run().expect("it can be run");

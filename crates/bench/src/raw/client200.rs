@@ -170,8 +170,8 @@ impl Writer {
     }
 }
 
-/// What the store keeps of a task's options.
-const OPTIONS: &str = r#"{"retry_policy":{"max_attempts":3,"initial_interval_ms":1000,"max_interval_ms":60000,"backoff_coefficient":2.0,"jitter":0.2,"non_retryable_errors":[]},"schedule_to_start_timeout_ms":300000,"start_to_close_timeout_ms":600000,"priority":0,"on_exhausted":"fail","sequential":true}"#;
+/// What the store keeps of a task's options: nothing, where they are as by default.
+const OPTIONS: &str = "{}";
 
 /// Two events for each run.
 #[derive(Default)]

@@ -59,6 +59,7 @@ impl Client {
             store: &*self.shared.store,
             runtime: &self.shared.runtime,
             workflows: &self.shared.workflows,
+            hub: &self.shared.hub,
         }
     }
 

@@ -203,9 +203,9 @@ impl Client {
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
         let asked = self.asked(start.clone());
         let outcome = self.retried(|| shared.starts.one(asked.clone())).await?;
-        let (run_id, watch) = match outcome {
-            StartOutcome::Started { run_id } => (run_id, watch),
-            StartOutcome::Existing { run_id } => (run_id, None),
+        let (run_id, watch, is_new) = match outcome {
+            StartOutcome::Started { run_id } => (run_id, watch, true),
+            StartOutcome::Existing { run_id } => (run_id, None, false),
             StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
         };
         // Whoever takes its first turn announces it too; where nobody hosts it, this engine still ends it in time.
@@ -213,10 +213,10 @@ impl Client {
         if let Some(first) = first.min() {
             shared.hub.due.due_in(shared.runtime.instant(), first);
         }
-        if hosted_here {
-            shared.hub.started(run_id, shared.runtime.instant());
-        } else {
-            shared.hub.pass_on([run_id]);
+        match (hosted_here, is_new) {
+            (true, true) => shared.hub.started(run_id, shared.runtime.instant()),
+            (true, false) => shared.hub.ready_runs([run_id]),
+            (false, _) => shared.hub.pass_on([run_id]),
         }
         Ok(match watch {
             Some(watch) => RunHandle::watched(self.clone(), run_id, watch),

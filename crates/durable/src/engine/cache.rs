@@ -122,14 +122,17 @@ impl Cache {
     /// Throws out programs whose code is elsewhere and lost; answers their runs.
     pub(crate) fn drop_unusable(&self) -> Vec<Uuid> {
         let mut state = self.state.lock();
-        let State { kept, by_age, .. } = &mut *state;
-        let gone: Vec<(Uuid, Entry)> = kept
-            .extract_if(|_, entry| !entry.kept.place.is_usable())
+        let lost = |entry: &Entry| !entry.kept.place.is_usable();
+        let gone: Vec<Uuid> = state
+            .kept
+            .iter()
+            .filter(|(_, entry)| lost(entry))
+            .map(|(run_id, _)| *run_id)
             .collect();
-        for (_, entry) in &gone {
-            by_age.remove(&entry.tick);
+        for run_id in &gone {
+            state.remove(*run_id);
         }
-        gone.into_iter().map(|(run_id, _)| run_id).collect()
+        gone
     }
 
     /// Runs whose programs are here, in the order in which they were turned.

@@ -27,6 +27,8 @@ pub(crate) struct Wanted {
     pub(crate) claimed: Option<ClaimedTurn>,
     /// Activities that ended here.
     pub(crate) finished: Vec<Finished>,
+    /// It was started here and waits among the new ones.
+    pub(super) held: bool,
     /// So many facts had arrived when a turn was refused for not having seen all of them: what is read from now on has each that is left.
     pub(crate) arrived: i64,
 }
@@ -128,11 +130,24 @@ impl State {
             wanted.rung = true;
         }
         if let Some(there) = self.wanted.get_mut(&run_id) {
+            // It is under way already, or somebody else's was: it holds slots, or others wait for it.
+            let goes_on = wanted.claimed.is_some() || !wanted.finished.is_empty();
             there.merge(wanted);
+            if there.held && goes_on {
+                self.hurry(run_id);
+            }
             return;
         }
         self.wanted.insert(run_id, wanted);
         if !self.in_hand.contains(&run_id) {
+            self.queue.push_back(run_id);
+        }
+    }
+
+    /// A new run waits for no slot any more. Its place among the new ones stays, and is passed over.
+    fn hurry(&mut self, run_id: Uuid) {
+        let held = self.wanted.get_mut(&run_id).map(|wanted| &mut wanted.held);
+        if held.is_some_and(std::mem::take) {
             self.queue.push_back(run_id);
         }
     }
@@ -163,7 +178,14 @@ impl State {
     }
 
     fn take_new(&mut self, max: usize, now: Instant, set: &mut Set, room: impl Fn() -> Room) {
-        while set.runs.len() < max && !self.new.is_empty() {
+        let is_held = |wanted: &Wanted| wanted.held;
+        while set.runs.len() < max
+            && let Some(first) = self.new.front()
+        {
+            if !self.wanted.get(first).is_some_and(is_held) {
+                self.new.pop_front();
+                continue;
+            }
             match room() {
                 Room::Slot(slot) => set.slots.push(slot),
                 Room::Ample => {}
@@ -172,11 +194,17 @@ impl State {
             if let Some(run_id) = self.new.pop_front() {
                 self.take_in_hand(run_id, set);
             }
-            self.held_since = (!self.new.is_empty()).then_some(now);
+            self.held_since = Some(now);
+        }
+        if self.new.is_empty() {
+            self.held_since = None;
         }
     }
 
     fn take_in_hand(&mut self, run_id: Uuid, set: &mut Set) {
+        if self.in_hand.contains(&run_id) {
+            return;
+        }
         if let Some(wanted) = self.wanted.remove(&run_id) {
             self.in_hand.insert(run_id);
             self.at_home.insert(run_id);
@@ -199,7 +227,7 @@ impl Desk {
 
     /// A run was started here.
     pub(crate) fn started(&self, run_id: Uuid, now: Instant) {
-        let wanted = Wanted {
+        let mut wanted = Wanted {
             rung: true,
             ..Wanted::default()
         };
@@ -211,11 +239,18 @@ impl Desk {
             if state.in_hand.contains(&run_id) || state.wanted.contains_key(&run_id) {
                 state.add(run_id, wanted);
             } else {
+                wanted.held = true;
                 state.wanted.insert(run_id, wanted);
                 state.new.push_back(run_id);
                 state.held_since.get_or_insert(now);
             }
         }
+        self.bell.notify_one();
+    }
+
+    /// Somebody waits for a run to begin: it does not wait for a slot.
+    pub(crate) fn hurry(&self, run_id: Uuid) {
+        self.state.lock().hurry(run_id);
         self.bell.notify_one();
     }
 
@@ -361,7 +396,9 @@ impl Desk {
             let mut state = self.state.lock();
             state.closed = true;
             state.held_since = None;
-            let new = state.new.drain(..).collect();
+            let new = std::mem::take(&mut state.new);
+            let is_held = |run_id: &Uuid| state.wanted.get(run_id).is_some_and(|w| w.held);
+            let new: Vec<Uuid> = new.into_iter().filter(is_held).collect();
             for run_id in &new {
                 state.wanted.remove(run_id);
             }
@@ -384,10 +421,10 @@ impl Desk {
         }
     }
 
-    /// Runs that wait or are in hand.
+    /// Runs that wait for a turn or are in hand; new ones that wait for a slot are not among them.
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
-        state.queue.len() + state.new.len() + state.in_hand.len()
+        state.queue.len() + state.in_hand.len()
     }
 }
 
@@ -421,7 +458,8 @@ mod tests {
         let set = desk.take(10, &runtime, room).await.expect("open");
         assert_eq!(ids(&set.runs), [run(3), run(1)], "those under way first");
         assert_eq!(set.slots.len(), 1);
-        assert_eq!(desk.len(), 3, "the other new one waits");
+        assert_eq!(desk.len(), 2);
+        assert_eq!(desk.state.lock().new, [run(2)], "the other new one waits");
     }
 
     #[tokio::test(start_paused = true)]
@@ -440,6 +478,19 @@ mod tests {
         let set = take(&desk, 1).await.expect("open");
         assert_eq!(ids(&set), [run(2)]);
         assert_eq!(began.elapsed(), HOLD_IDLE + HOLD_MAX);
+    }
+
+    #[tokio::test]
+    async fn new_run_that_somebody_waits_for_begins_without_a_slot_and_once() {
+        let desk = Desk::default();
+        desk.started(run(1), Runtime::real().instant());
+        desk.hurry(run(1));
+        desk.hurry(run(1));
+        let set = take(&desk, 10).await.expect("open");
+        assert_eq!(ids(&set), [run(1)]);
+        desk.ring([run(1)]);
+        assert_eq!(desk.len(), 1, "in hand");
+        assert!(desk.close().is_empty(), "it has begun");
     }
 
     #[tokio::test]

@@ -121,9 +121,11 @@ impl<'a> Loader<'a> {
                 debug!(%run_id, "the run does not exist any more");
                 continue;
             };
-            if turn.facts.is_empty() {
-                // A reset takes results that wait out of the inbox: they were counted, and nobody will ever see them.
-                turn.run.consumed = turn.run.consumed.max(wanted.arrived);
+            // A reset takes what is of no use any more out of the inbox: it was counted, and nobody will ever see it. What was read now is all
+            // that is left of what had arrived, so the last of it stands for the rest.
+            match turn.facts.last_mut() {
+                Some(last) => last.arrival = last.arrival.max(wanted.arrived),
+                None => turn.run.consumed = turn.run.consumed.max(wanted.arrived),
             }
             let finished = wanted.finished;
             if !self.turner.is_for_us(&turn.run) {

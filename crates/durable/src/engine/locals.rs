@@ -118,6 +118,7 @@ async fn execute(
             store: &*node.store,
             runtime: &node.runtime,
             workflows: &node.workflows,
+            hub: &node.hub,
         };
         return reader.answer(&call.input).await;
     }

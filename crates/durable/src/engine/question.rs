@@ -7,6 +7,7 @@ use durable_core::{Failure, NumberedEvent, Payload, ProgramState, QueryError, er
 use uuid::Uuid;
 
 use super::elsewhere::query_elsewhere;
+use super::hub::Hub;
 use super::load::{birth, rebuild};
 use super::turner::panic_text;
 use crate::Result;
@@ -28,6 +29,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) store: &'a dyn WorkflowEventStore,
     pub(crate) runtime: &'a Runtime,
     pub(crate) workflows: &'a WorkflowRegistry,
+    pub(crate) hub: &'a Hub,
 }
 
 impl Reader<'_> {
@@ -125,7 +127,8 @@ impl Reader<'_> {
                 .into());
             }
             if run.history_start != after || run.sequence == after {
-                // It went on as new in between, or waits for its first turn.
+                // It went on as new in between, or waits for its first turn: perhaps here, for a slot.
+                self.hub.desk.hurry(run_id);
                 self.runtime.sleep(LOOK_AGAIN).await;
                 continue;
             }

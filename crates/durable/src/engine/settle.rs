@@ -227,9 +227,9 @@ impl Turner {
                 };
                 let wanted = Wanted {
                     rung: true,
-                    claimed: None,
                     finished: turn.finished,
                     arrived,
+                    ..Wanted::default()
                 };
                 self.node.hub.desk.again(run_id, wanted);
             }

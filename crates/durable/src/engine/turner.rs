@@ -103,10 +103,11 @@ impl Turner {
                 Ready::Here(run) => *run,
                 Ready::Elsewhere(run) => {
                     // It stays in hand, and keeps nobody waiting: its commit is one of its own.
-                    runs.retain(|run_id| *run_id != run.run_id());
-                    self.node
-                        .runtime
-                        .spawn(Arc::clone(self).turn_elsewhere(*run));
+                    let run_id = run.run_id();
+                    runs.retain(|other| *other != run_id);
+                    self.spawn_apart("turns elsewhere", run_id, |turner| {
+                        turner.turn_elsewhere(*run)
+                    });
                     continue;
                 }
             };
@@ -114,15 +115,9 @@ impl Turner {
                 Ok(Some(turn)) if turn.program.waits_for_local() => {
                     // It stays in hand, and keeps nobody waiting: its commit is one of its own.
                     runs.retain(|run_id| *run_id != turn.place.run_id);
-                    let (turner, run_id) = (Arc::clone(self), turn.place.run_id);
-                    self.node.runtime.spawn(async move {
-                        let turning = Arc::clone(&turner).turn_with_locals(turn);
-                        if runtime::guarded("local activities", turning)
-                            .await
-                            .is_none()
-                        {
-                            turner.take_again(vec![run_id]).await;
-                        }
+                    let run_id = turn.place.run_id;
+                    self.spawn_apart("local activities", run_id, |turner| {
+                        turner.turn_with_locals(turn)
                     });
                 }
                 Ok(Some(turn)) => match self.conclude(turn, &mut spare) {
@@ -138,6 +133,24 @@ impl Turner {
         self.commit(decided).await;
         let down = runs.into_iter().map(|run| (run, self.cache.holds(run)));
         self.node.hub.desk.put_down(down.collect::<Vec<_>>());
+    }
+
+    /// Takes a turn beside the committers.
+    fn spawn_apart<F>(
+        self: &Arc<Self>,
+        part: &'static str,
+        run_id: Uuid,
+        turn: impl FnOnce(Arc<Self>) -> F,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let turner = Arc::clone(self);
+        let turning = turn(Arc::clone(self));
+        self.node.runtime.spawn(async move {
+            if runtime::guarded(part, turning).await.is_none() {
+                turner.take_again(vec![run_id]).await;
+            }
+        });
     }
 
     /// Hands a run its facts. None: there was nothing to take.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::persistence::model::{TaskStatus, WorkerFilter, WorkerStatus};
+use crate::persistence::model::{TaskStatus, WorkerFilter, WorkerStatus, WorkflowStatus};
 use crate::persistence::{StoreError, StoreResult, WorkflowEventStore};
 use crate::runtime::Runtime;
 
@@ -171,10 +171,12 @@ impl BackpressureCoordinator {
             total_capacity: 0,
             current_load: 0,
             load_percentage: 0.0,
+            // A run that has not begun waits for a slot as a task does.
             pending_tasks: counts
                 .tasks
                 .values()
                 .filter_map(|of_type| of_type.get(&TaskStatus::Pending))
+                .chain(counts.runs.get(&WorkflowStatus::Pending))
                 .sum(),
             accepting_workers: 0,
             total_workers: workers.len(),

@@ -165,11 +165,9 @@ impl WorkerPool {
 
     /// Whether no other live worker takes tasks of any of its types.
     pub(super) fn is_alone(&self) -> bool {
-        self.capacity
-            .others
-            .lock()
-            .values()
-            .all(|others| *others == 0)
+        let others = self.capacity.others.lock();
+        let mut shared = others.iter().filter(|(_, others)| **others > 0);
+        !shared.any(|(activity_type, _)| self.activities.contains(activity_type))
     }
 
     /// How many of `count` new tasks of a type this worker takes at once: all while it is alone, else its share, rounded up.

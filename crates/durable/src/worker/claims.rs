@@ -83,11 +83,13 @@ impl Claims {
         }
     }
 
-    /// Until a slot is free, or memory and CPU may have changed.
+    /// Until a slot is free, or memory and CPU may have changed. What is rung for meanwhile is not forgotten: runs under way would keep their
+    /// slots for ever.
     async fn wait_for_room(&self) {
         let runtime = &self.pool.runtime;
         tokio::select! {
             biased;
+            () = self.hub.tasks.notified() => self.pool.something_may_wait(),
             () = self.pool.slots.freed() => {}
             () = runtime.sleep(runtime.jittered(self.pool.settings.poll_interval)) => {}
         }

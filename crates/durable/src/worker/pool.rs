@@ -39,6 +39,8 @@ pub struct WorkerPool {
     running: Mutex<BTreeMap<(Uuid, Uuid, Uuid), Running>>,
     /// Types of which tasks wait in the queue for want of a slot.
     backlog: Mutex<BTreeSet<String>>,
+    /// Others may have queued tasks, or some have come back, while this worker was too full to look.
+    unseen: AtomicBool,
     /// Asked to drain by an operator, who may change their mind.
     draining: AtomicBool,
     /// It takes nothing more, for good.
@@ -106,6 +108,7 @@ impl WorkerPool {
             results: parts.results,
             running: Mutex::default(),
             backlog: Mutex::default(),
+            unseen: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             totals: Totals::default(),
@@ -158,7 +161,8 @@ impl WorkerPool {
         self.takes_directly(activity_type, options)
             && match self.pressure() {
                 None => true,
-                Some(Pressure::Load { .. }) => self.is_alone(),
+                // What waits in the queue waits for a slot: then the run's next activity waits behind it, like any other.
+                Some(Pressure::Load { .. }) => self.is_alone() && !self.anything_waits(),
                 Some(_) => false,
             }
     }
@@ -176,7 +180,7 @@ impl WorkerPool {
         if self.activities.is_empty() || !self.is_alone() {
             return Room::Ample;
         }
-        if self.has_backlog() || self.pressure().is_some() {
+        if self.anything_waits() || self.pressure().is_some() {
             return Room::None;
         }
         self.slots.try_take().map_or(Room::None, Room::Slot)
@@ -192,8 +196,18 @@ impl WorkerPool {
         }
     }
 
+    /// Tasks may wait in the queue that there is no room to look at.
+    pub(super) fn something_may_wait(&self) {
+        self.unseen.store(true, Ordering::SeqCst);
+    }
+
+    fn anything_waits(&self) -> bool {
+        self.unseen.load(Ordering::SeqCst) || self.has_backlog()
+    }
+
     /// A claim found the queue empty.
     pub(super) fn backlog_is_gone(&self) {
+        self.unseen.store(false, Ordering::SeqCst);
         self.backlog.lock().clear();
     }
 

@@ -140,9 +140,15 @@ impl DatabaseUrl {
 impl FromStr for DatabaseUrl {
     type Err = String;
 
+    /// A path, as it is typed, is a SQLite file's.
     fn from_str(text: &str) -> Result<Self, String> {
-        StoreUrl::parse(text).map_err(|error| error.to_string())?;
-        Ok(Self(text.to_owned()))
+        let url = if text.is_empty() || text.contains(':') {
+            text.to_owned()
+        } else {
+            format!("sqlite:{text}")
+        };
+        StoreUrl::parse(&url).map_err(|error| error.to_string())?;
+        Ok(Self(url))
     }
 }
 
@@ -325,6 +331,17 @@ impl Kind for HostAllowList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_a_sqlite_file() {
+        let url = |text: &str| {
+            text.parse::<DatabaseUrl>()
+                .map(|url| url.expose().to_owned())
+        };
+        assert_eq!(url("data/a.db").as_deref(), Ok("sqlite:data/a.db"));
+        assert!(url("").is_err());
+        assert!(url("redis://somewhere").is_err());
+    }
 
     #[test]
     fn a_database_url_is_shown_without_its_password() {

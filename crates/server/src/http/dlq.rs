@@ -209,7 +209,10 @@ pub(super) async fn list_dlq(
     let found = app.client().list_dead_letters(filter, page).await?;
     let (mut dead_letters, next_cursor): (Vec<LetterView>, _) =
         turn(List::DeadLetters, page, found);
-    dead_letters.retain(|letter| caller.may_use_queue(&letter.activity_type));
+    let runs: Vec<Uuid> = dead_letters.iter().map(|letter| letter.run_id).collect();
+    let in_scope = caller.runs_in_scope(&app, &runs).await?;
+    dead_letters
+        .retain(|letter| caller.may_use_queue(&letter.activity_type) && in_scope[&letter.run_id]);
     Ok(Json(LetterList {
         dead_letters,
         next_cursor,
@@ -303,6 +306,16 @@ pub(super) async fn purge_dlq(
         let detail = format!("token {:?} is limited to some queues", caller.name);
         return Err(Problem::new(Code::Forbidden, detail).hint("name one of them in activity_type"));
     }
+    match request.run_id {
+        Some(run_id) => caller.within_scope(&app, run_id).await?,
+        None if caller.scopes.workflow_types.is_some() => {
+            let detail = format!("token {:?} is limited to some workflow types", caller.name);
+            return Err(
+                Problem::new(Code::Forbidden, detail).hint("name one of their runs in run_id")
+            );
+        }
+        None => {}
+    }
     let max = request.limit.map_or(1_000, |limit| limit.0);
     let filter = DlqFilter {
         run_id: request.run_id,
@@ -342,6 +355,7 @@ async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<DeadLetter, Proble
         let read = letters.len();
         if let Some(letter) = letters.into_iter().find(|letter| letter.id == id) {
             caller.require_queue(&letter.activity_type)?;
+            caller.within_scope(app, letter.run_id).await?;
             return Ok(letter);
         }
         if read < page.rows() {

@@ -1,5 +1,6 @@
 //! The guard before every route: who calls, and may they?
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -93,6 +94,38 @@ impl Caller {
     pub(super) async fn acting_on(&self, app: &App, id: Uuid) -> Result<Client, Problem> {
         self.within_scope(app, id).await?;
         self.acting(app)
+    }
+
+    /// Those of these runs that are of types within the caller's scope. What is said of a run (its tasks, its letters) is in scope with it.
+    pub(super) async fn runs_in_scope(
+        &self,
+        app: &App,
+        runs: &[Uuid],
+    ) -> Result<BTreeMap<Uuid, bool>, Problem> {
+        let mut seen = BTreeMap::new();
+        for id in runs {
+            if seen.contains_key(id) {
+                continue;
+            }
+            let inside = self.scopes.workflow_types.is_none() || {
+                let run = app.store().get_run(*id).await?;
+                run.is_some_and(|run| self.may_use_type(&run.workflow_type))
+            };
+            seen.insert(*id, inside);
+        }
+        Ok(seen)
+    }
+
+    /// Refuses what concerns everybody to a token that is limited to some.
+    pub(super) fn require_unscoped(&self, what: &str) -> Result<(), Problem> {
+        if self.is_unscoped() {
+            return Ok(());
+        }
+        let detail = format!(
+            "token {:?} is limited to some types, and {what} is not",
+            self.name
+        );
+        Err(Problem::new(Code::Forbidden, detail).hint("use a token without scopes"))
     }
 
     /// Looks at the run only where the token is limited to some types.

@@ -173,6 +173,8 @@ pub(super) async fn list_tasks(
     };
     let found = app.store().list_tasks(filter, page).await?;
     let (mut tasks, next_cursor): (Vec<TaskView>, _) = turn(List::Tasks, page, found);
-    tasks.retain(|task| caller.may_use_queue(&task.activity_type));
+    let runs: Vec<Uuid> = tasks.iter().map(|task| task.run_id).collect();
+    let in_scope = caller.runs_in_scope(&app, &runs).await?;
+    tasks.retain(|task| caller.may_use_queue(&task.activity_type) && in_scope[&task.run_id]);
     Ok(Json(TaskList { tasks, next_cursor }))
 }

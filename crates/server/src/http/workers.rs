@@ -124,6 +124,7 @@ pub(super) async fn drain_worker(
     caller: Caller,
     Name(id): Name,
 ) -> Result<(axum::http::StatusCode, Json<WorkerView>), Problem> {
+    caller.require_unscoped("a worker")?;
     let worker = find(&app, &id).await?;
     if worker.status == WorkerState::Stopped {
         let detail = format!("worker {id:?} has stopped");

@@ -16,6 +16,9 @@ fn access() -> Access {
     scoped.workflow_types = Some(Names::new(["hold*"]));
     scoped.queues = Some(Names::new(["add_one"]));
     tokens.push(scoped);
+    let mut typed = TokenRecord::new("typed", Role::Operator, "typed");
+    typed.workflow_types = Some(Names::new(["hold*"]));
+    tokens.push(typed);
     let mut expired = TokenRecord::new("expired", Role::Admin, "expired");
     expired.expires_at = Some("2020-01-01T00:00:00Z".parse().unwrap());
     tokens.push(expired);
@@ -183,6 +186,60 @@ async fn tokens_are_listed_without_their_hashes() {
     world.carry(Some("admin"));
     let answer = world.get("tokens").await;
     let list = answer.expect(StatusCode::OK);
-    assert_eq!(list["tokens"].as_array().unwrap().len(), 6);
+    assert_eq!(list["tokens"].as_array().unwrap().len(), 7);
     assert!(!answer.text.contains("sha256"), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn what_belongs_to_runs_of_other_types_is_out_of_scope() {
+    let mut world = World::guarded(access()).await;
+    world.carry(Some("admin"));
+    let id = world.start("failing", Value::Null).await;
+    world.ended(&id).await;
+    let letters = world.get("dlq").await.expect(StatusCode::OK);
+    let letter = letters["dead_letters"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let schedule = json!({"id": "daily", "workflow_type": "failing", "cron": "0 0 1 1 *"});
+    world
+        .post("schedules", &schedule)
+        .await
+        .expect(StatusCode::CREATED);
+    let named = json!({"workflow_type": "failing", "workflow_id": "mine"});
+    world
+        .post("workflows", &named)
+        .await
+        .expect(StatusCode::CREATED);
+    let worker = world.get("workers").await.expect(StatusCode::OK);
+    let worker = worker["workers"][0]["id"].as_str().unwrap().to_owned();
+
+    world.carry(Some("typed"));
+    let letters = world.get("dlq").await.expect(StatusCode::OK);
+    assert_eq!(letters["dead_letters"], json!([]));
+    let schedule = json!({"id": "daily", "workflow_type": "holding", "cron": "0 0 1 1 *"});
+    let named = json!({"workflow_type": "holding", "workflow_id": "mine", "reuse_policy": "TERMINATE_IF_RUNNING"});
+    let with_signal = json!({"start": named, "signal": {"signal_type": "go", "payload": 1}});
+    for (path, body) in [
+        (format!("dlq/{letter}/requeue"), Value::Null),
+        (format!("dlq/{letter}/discard"), Value::Null),
+        ("dlq/purge".to_owned(), json!({})),
+        ("dlq/purge".to_owned(), json!({"run_id": id})),
+        ("schedules".to_owned(), schedule),
+        ("workflows".to_owned(), named.clone()),
+        ("workflows/signal-with-start".to_owned(), with_signal),
+        (format!("workers/{worker}/drain"), Value::Null),
+        (
+            "circuit-breakers/external:bank/reset".to_owned(),
+            Value::Null,
+        ),
+    ] {
+        let answer = world.post(&path, &body).await;
+        assert_eq!(
+            answer.status,
+            StatusCode::FORBIDDEN,
+            "{path}: {}",
+            answer.text
+        );
+    }
 }

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use everruns_durable::Client;
 use everruns_durable::client::{Start, Untyped};
 use everruns_durable::core::Payload;
-use everruns_durable::persistence::model::ReusePolicy;
+use everruns_durable::persistence::model::{Page, ReusePolicy, RunFilter};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -108,9 +108,9 @@ pub(in crate::http) async fn start_workflow(
     IdempotencyKey(key): IdempotencyKey,
     Body(request): Body<StartRequest>,
 ) -> Result<(StatusCode, Json<Run>), Problem> {
-    let start = request
-        .check(&caller, key)?
-        .into_start(&caller.acting(&app)?);
+    let request = request.check(&caller, key)?;
+    request.check_namesake(&app, &caller).await?;
+    let start = request.into_start(&caller.acting(&app)?);
     let run = start.await?;
     super::show(&app, run.id())
         .await
@@ -129,6 +129,7 @@ pub(in crate::http) async fn signal_with_start(
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     let SignalWithStartRequest { start, signal } = request;
     let start = start.check(&caller, key)?;
+    start.check_namesake(&app, &caller).await?;
     let signal_type = signal.signal_type;
     let signal_id = start
         .idempotency_key
@@ -146,6 +147,25 @@ pub(in crate::http) async fn signal_with_start(
 }
 
 impl StartRequest {
+    /// A start may signal, end or show the run that has its workflow id already: it has to be within the caller's scope too.
+    async fn check_namesake(&self, app: &App, caller: &Caller) -> Result<(), Problem> {
+        if self.workflow_id.is_none() || caller.scopes.workflow_types.is_none() {
+            return Ok(());
+        }
+        let filter = RunFilter {
+            business_id: self.workflow_id.clone(),
+            ..RunFilter::default()
+        };
+        let last = Page {
+            limit: 1,
+            offset: 0,
+        };
+        for run in app.store().list_runs(filter, last).await? {
+            caller.require_type(&run.workflow_type)?;
+        }
+        Ok(())
+    }
+
     /// Refuses what is out of scope or can be seen to be wrong now.
     fn check(mut self, caller: &Caller, header: Option<String>) -> Result<Self, Problem> {
         caller.require_type(&self.workflow_type)?;

@@ -59,8 +59,9 @@ fn given_up(scene: &Scene<'_>, execution: &Execution) -> Option<u64> {
         ended > other.began_ms + millis(IN_TIME)
     });
     let by_others = took_over.map(|other| other.began_ms);
-    let later = by_its_run.chain(by_others.filter(|began| *began > execution.began_ms));
-    later.filter(|at| *at >= execution.began_ms).min()
+    // What happened in the very millisecond in which it began may have been about another of the same name, of the iteration before.
+    let later = by_its_run.chain(by_others);
+    later.filter(|at| *at > execution.began_ms).min()
 }
 
 fn millis(duration: Duration) -> u64 {
