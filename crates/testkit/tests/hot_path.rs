@@ -1,6 +1,7 @@
 //! What a step costs the store, counted and not timed: the clock is a virtual one, so that nothing here depends on the machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use durable_testkit::faults::{FaultRates, FaultyStore};
 use everruns_durable::persistence::MemoryStore;
@@ -25,11 +26,31 @@ async fn count_up(ctx: WorkflowContext, steps: u32) -> WorkflowResult<u32> {
     Ok(n)
 }
 
+#[activity]
+async fn nap(_ctx: ActivityContext, (): ()) -> ActivityResult<()> {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    Ok(())
+}
+
+#[workflow]
+async fn nap_on(ctx: WorkflowContext, naps: u32) -> WorkflowResult<()> {
+    for _ in 0..naps {
+        ctx.activity::<nap>(()).await?;
+    }
+    Ok(())
+}
+
 async fn engine(store: &Arc<FaultyStore>) -> Engine {
+    engine_with(store, SLOTS).await
+}
+
+async fn engine_with(store: &Arc<FaultyStore>, slots: usize) -> Engine {
     Engine::on(Arc::clone(store) as _)
         .workflow::<count_up>()
+        .workflow::<nap_on>()
         .activity(add_one)
-        .configure(|settings| settings.worker.max_concurrent_tasks = SLOTS)
+        .activity(nap)
+        .configure(|settings| settings.worker.max_concurrent_tasks = slots)
         .start()
         .await
         .expect("starts")
@@ -87,4 +108,15 @@ async fn a_step_of_a_run_alone_is_one_commit_and_nothing_else() {
         .collect();
     assert_eq!(cost, [101, 1, 0, 0, 0, 0], "{hot:?}");
     engine.shutdown().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_keeps_its_slot_for_long_gives_way_to_what_waits() {
+    let store = counting();
+    let engine = engine_with(&store, 1).await;
+    let long = engine.client().start::<nap_on>(3_000).await.expect("starts");
+    let short = engine.run::<count_up>(2).await.expect("completes");
+    assert_eq!(short, 2);
+    let long = long.get().await.expect("is there");
+    assert!(!long.status.is_terminal(), "the other did not have to wait for its end");
 }
