@@ -114,9 +114,16 @@ async fn a_step_of_a_run_alone_is_one_commit_and_nothing_else() {
 async fn a_run_that_keeps_its_slot_for_long_gives_way_to_what_waits() {
     let store = counting();
     let engine = engine_with(&store, 1).await;
-    let long = engine.client().start::<nap_on>(3_000).await.expect("starts");
+    let long = engine
+        .client()
+        .start::<nap_on>(3_000)
+        .await
+        .expect("starts");
     let short = engine.run::<count_up>(2).await.expect("completes");
     assert_eq!(short, 2);
     let long = long.get().await.expect("is there");
-    assert!(!long.status.is_terminal(), "the other did not have to wait for its end");
+    assert!(
+        !long.status.is_terminal(),
+        "the other did not have to wait for its end"
+    );
 }
