@@ -1,7 +1,7 @@
 //! Direct hand-over: a new task for which this process has a free slot is inserted already leased to it.
 //!
-//! No claim, no poll. A run's next activity has the slot of the one that ended with the turn. What finds no slot waits in the queue; so does all of a type while an older backlog of it waits, and, while
-//! other processes run the type too, all but this process's share.
+//! No claim, no poll. A run's next activity has the slot of the one that ended with the turn. What finds no slot waits in the queue; so
+//! does all of a type while an older backlog of it waits, and, while other processes run the type too, all but this process's share.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,11 @@
 //! Programs, run by the shipped engine: one binary, so that it is linked once.
 
 mod crashes;
+mod endings;
 mod expressions;
 mod guide;
 mod http;
 mod mistakes;
 mod programs;
+mod relations;
 mod world;

@@ -85,3 +85,26 @@ pub(crate) fn mistake(program: &Value) -> Mistake {
     let refused = durable_program::check(&payload(program));
     refused.expect_err(&program.to_string())
 }
+
+/// A program that returns what its steps wrote into `log`, with a step that writes.
+pub(crate) fn note(what: &str) -> Value {
+    json!({"do": "set", "var": "log", "value": {"$concat": [{"$": "log"}, [what]]}})
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a call site reads better without a reference"
+)]
+pub(crate) fn logged(list: Value) -> Value {
+    json!({"vars": {"log": []}, "steps": list})
+}
+
+pub(crate) fn return_log() -> Value {
+    json!({"do": "return", "value": {"$": "log"}})
+}
+
+pub(crate) fn echoes(env: &everruns_durable::testing::TestEnv) -> Vec<Value> {
+    let calls = env.calls::<durable_program::Echo>();
+    let calls = calls.iter().map(|call| call.to_value().expect("JSON"));
+    calls.collect()
+}

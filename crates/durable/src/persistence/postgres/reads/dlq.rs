@@ -34,16 +34,8 @@ pub(in crate::persistence::postgres) fn conditions<'a>(
     shards: Shards,
     filter: &'a DlqFilter,
 ) {
-    if let Some(run_id) = filter.run_id {
-        query
-            .with(
-                " AND t.partition_key = $?",
-                shards.of_run(run_id),
-                Type::INT4,
-            )
-            .with(" AND t.workflow_id = $?", run_id, Type::UUID);
-    }
     query
+        .of_run(shards, filter.run_id)
         .with_some(
             " AND t.activity_type = $?",
             filter.activity_type.as_deref(),

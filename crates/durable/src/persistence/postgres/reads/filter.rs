@@ -2,13 +2,14 @@
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
 
-use crate::persistence::StoreResult;
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Param, value};
 use crate::persistence::postgres::sqlstate::store_error;
 use crate::persistence::postgres::wire::Wire;
 use crate::persistence::sql::tx::Concern;
+use crate::persistence::{Shards, StoreResult};
 
 /// A statement in the making.
 pub(in crate::persistence::postgres) struct Query<'a> {
@@ -54,6 +55,17 @@ impl<'a> Query<'a> {
             Some(param) => self.with(fragment, param, type_),
             None => self,
         }
+    }
+
+    /// Narrows it to what belongs to one run, if one is given; the table is `t`.
+    pub(in crate::persistence::postgres) fn of_run(
+        &mut self,
+        shards: Shards,
+        run_id: Option<Uuid>,
+    ) -> &mut Self {
+        let shard = run_id.map(|run_id| shards.of_run(run_id));
+        self.with_some(" AND t.partition_key = $?", shard, Type::INT4)
+            .with_some(" AND t.workflow_id = $?", run_id, Type::UUID)
     }
 
     /// Sends it.

@@ -19,16 +19,8 @@ impl Postgres {
     ) -> StoreResult<Vec<TaskRecord>> {
         let mut query = Query::new(concat!("SELECT ", task_columns!()));
         query.text(" FROM {s}.durable_task_queue AS t WHERE TRUE");
-        if let Some(run_id) = filter.run_id {
-            query
-                .with(
-                    " AND t.partition_key = $?",
-                    self.shards.of_run(run_id),
-                    Type::INT4,
-                )
-                .with(" AND t.workflow_id = $?", run_id, Type::UUID);
-        }
         query
+            .of_run(self.shards, filter.run_id)
             .with_some(
                 " AND t.activity_type = $?",
                 filter.activity_type.as_deref(),
