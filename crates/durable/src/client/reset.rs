@@ -51,7 +51,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::is_not_found`]; [`Error::is_run_finished`] for a run that has completed or was cancelled; [`Error::is_invalid`] where there is no such
-    /// event in its current history, or something that nobody would tell again (a child's end) lies behind it: the message says where to go instead.
+    /// event in its current history, or something that cannot be had back (a child that has ended or was asked to stop) lies behind it: the message says where to go instead.
     pub async fn reset_to(&self, run_id: Uuid, sequence: i64) -> Result<()> {
         self.reset(run_id, |run, events| at_event(run, events, sequence))
             .await
@@ -224,7 +224,7 @@ fn at_event(run: &RunRecord, events: &[NumberedEvent], sequence: i64) -> Result<
     if let Some(lost) = Cut::after(run, events, last).lost() {
         let (number, event) = &events[lost];
         return refuse(format!(
-            "what event {number} ({}) began has ended since, and nobody would tell run {} of it again: go back to event {} or before",
+            "what event {number} ({}) began has ended or was asked to stop since, and run {} cannot have it back: go back to event {} or before",
             event.event_type(),
             run.id,
             number - 1

@@ -34,8 +34,9 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Index of the start of something whose end nobody would tell again: a child or a person's task that ended in the part that is forgotten,
-    /// or a child that the end of a failed run took along. The run would wait for it for ever.
+    /// Index of the start of something that would not go on as it was: a child or a person's task that ended in the part that is forgotten, or a
+    /// child that the end of a failed run took along (the run would wait for their ends for ever); a child that was asked to stop there (its end by
+    /// that request would pass for its own).
     pub(super) fn lost(&self) -> Option<usize> {
         use WorkflowEvent as E;
         let had_failed = self.run.status == WorkflowStatus::Failed;
@@ -56,7 +57,7 @@ impl<'a> Cut<'a> {
         let gone: BTreeSet<(&str, &str)> = self
             .forgotten
             .iter()
-            .filter_map(|(_, event)| ended(event))
+            .filter_map(|(_, event)| ended(event).or_else(|| asked_to_stop(event)))
             .collect();
         open.into_iter()
             .filter(|(key, _)| gone.contains(key) || (had_failed && key.0 == "child"))
@@ -179,6 +180,14 @@ fn ended(event: &WorkflowEvent) -> Option<(&'static str, &str)> {
         WorkflowEvent::ChildWorkflowCompleted { child_id, .. }
         | WorkflowEvent::ChildWorkflowFailed { child_id, .. } => Some(("child", child_id)),
         WorkflowEvent::HumanTaskDecided { task_id, .. } => Some(("person", task_id)),
+        _ => None,
+    }
+}
+
+/// The child that the run no longer wants with this event.
+fn asked_to_stop(event: &WorkflowEvent) -> Option<(&'static str, &str)> {
+    match event {
+        WorkflowEvent::ChildWorkflowCancelRequested { child_id, .. } => Some(("child", child_id)),
         _ => None,
     }
 }

@@ -23,6 +23,7 @@ claims! { "recovering":
     a_reset_takes_a_running_run_back_and_refuses_late_results,
     signals_taken_since_come_again_after_a_reset,
     a_reset_that_could_not_go_on_is_refused,
+    a_reset_does_not_keep_a_child_that_was_asked_to_stop,
     a_history_is_the_same_after_a_trip_through_a_file,
 }
 
@@ -311,6 +312,49 @@ async fn a_reset_that_could_not_go_on_is_refused(arena: &Arena) {
     let before = started - 1;
     client.reset_to(run.id(), before).await.expect("goes back");
     run.result().await.expect_err("the script ends that way");
+    engine.shutdown().await.expect("stops");
+}
+
+#[workflow]
+async fn waits_for_ever(ctx: WorkflowContext) -> WorkflowResult<String> {
+    ctx.signal("never").await
+}
+
+#[workflow]
+async fn drops_its_child(ctx: WorkflowContext) -> WorkflowResult<String> {
+    let dropped = select! {
+        child = ctx.child::<waits_for_ever>(()) => child?,
+        signal = ctx.signal::<String>("drop") => signal?,
+    };
+    let end: String = ctx.signal("end").await?;
+    Ok(format!("{dropped} {end}"))
+}
+
+async fn a_reset_does_not_keep_a_child_that_was_asked_to_stop(arena: &Arena) {
+    let engine = arena.engine(&Effects::new());
+    let engine = engine
+        .workflow::<drops_its_child>()
+        .workflow::<waits_for_ever>();
+    let engine = engine.start().await.expect("starts");
+    let client = engine.client();
+    let run = client.start::<drops_its_child>(()).await.expect("starts");
+    run.signal("drop", "dropped").await.expect("sends");
+    let asked = loop {
+        let history = client.history(run.id()).await.expect("there");
+        let mut names = history.events.iter().map(|event| event.event.event_type());
+        if names.any(|name| name == "child.cancel_requested") {
+            break first(&client, run.id(), "child.cancel_requested").await;
+        }
+        tokio::task::yield_now().await;
+    };
+    let started = first(&client, run.id(), "child.started").await;
+    let refused = client.reset_to(run.id(), asked - 1).await;
+    let error = refused.expect_err("the child will end by the request that is forgotten");
+    assert!(error.is_invalid(), "{error}");
+    let back = client.reset_to(run.id(), started - 1).await;
+    back.expect("starts another child");
+    run.signal("end", "end").await.expect("sends");
+    assert_eq!(run.result().await.expect("completes"), "dropped end");
     engine.shutdown().await.expect("stops");
 }
 
