@@ -28,8 +28,7 @@ fn seeds_that_found_a_mistake_are_clean() {
         // A reset took the last fact out of an inbox that had others: every turn was refused for not having seen it.
         9_075_579,
         // A reset kept a child that had been asked to stop in the part that it forgot.
-        20_025_439,
-        20_075_580,
+        20_025_439, 20_075_580,
     ];
     for seed in found {
         let report = campaign(1, seed, Under::Memory).run();

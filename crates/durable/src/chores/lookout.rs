@@ -80,4 +80,8 @@ impl Chore for Lookout {
         // Leases run out between two looks when a worker dies: be there.
         Ok(fallback.min(wait.max(node.settings.worker.poll_interval)))
     }
+
+    async fn rung(&self) {
+        self.node.hub.lookout.notified().await;
+    }
 }

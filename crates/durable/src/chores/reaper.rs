@@ -44,6 +44,8 @@ impl Chore for Reaper {
             // Also of the dead: behind each a line may have moved up.
             node.hub
                 .claimable(reaped.iter().map(|task| task.activity_type.as_str()));
+            // A dead worker's leases run out one after the other, as it had renewed them: each look tells when the next one does.
+            node.hub.lookout.notify_one();
             // Those who wait for a worker again wait for so long at most.
             node.hub.due.ring();
             let dead = reaped.iter().filter(|task| task.dead);

@@ -67,11 +67,9 @@ impl Registry {
         if !self.state.lock().registered {
             return self.register().await;
         }
-        let status = node
-            .store
-            .worker_heartbeat(node.worker_beat(), None)
-            .await?;
-        match status {
+        let beats = vec![node.worker_beat()];
+        let statuses = node.store.worker_heartbeats(beats, None).await?;
+        match statuses.into_iter().next().flatten() {
             // It has said farewell already.
             None if closed => Ok(()),
             None => self.register().await,

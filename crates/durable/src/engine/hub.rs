@@ -30,6 +30,8 @@ pub(crate) struct Hub {
     pub(crate) messages: Notify,
     /// Leases may have run out.
     pub(crate) leases: Notify,
+    /// Leases had run out: others of the same worker run out next.
+    pub(crate) lookout: Notify,
     /// What others see of this process has changed: a sign of life is due now.
     pub(crate) signs: Notify,
     /// Something is due earlier than was known.
@@ -53,6 +55,7 @@ impl Hub {
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
+            lookout: Notify::new(),
             signs: Notify::new(),
             due: DueBell::default(),
             schedules: ScheduleBell::default(),

@@ -13,6 +13,7 @@
 mod bell;
 mod hosts;
 mod program;
+mod remote_workers;
 mod task;
 mod turn;
 mod worker;
@@ -27,8 +28,8 @@ pub use bell::TaskNews;
 pub use hosts::Attachment;
 pub(crate) use hosts::{Attached, WorkflowHosts};
 pub(crate) use program::{RemoteProgram, Seat};
+pub(crate) use remote_workers::RemoteWorkers;
 pub use turn::{Activation, Asked, Beginning, HostError, Item, Step, WorkflowHost};
-pub(crate) use worker::RemoteWorkers;
 pub use worker::{RemoteWorker, TaskSink, WorkerProfile};
 
 use crate::engine::Turner;

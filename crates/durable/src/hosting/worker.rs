@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,8 +32,6 @@ use crate::persistence::model::{
 };
 use crate::worker::outcome;
 
-/// Signs of life that all workers of a process give together, at most, in a second: a thousand workers do not give one each every five seconds.
-const BEATS_PER_SECOND_MAX: u32 = 40;
 /// Longest pause after a claim that failed; they begin with the poll interval and double.
 const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -71,7 +69,8 @@ pub struct RemoteWorker {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+/// What its tasks share.
+pub(super) struct Shared {
     node: Arc<Node>,
     profile: WorkerProfile,
     sink: Arc<dyn TaskSink>,
@@ -83,7 +82,9 @@ struct Shared {
     accepting: AtomicBool,
     /// An operator has asked it to drain; that can be taken back.
     drained: AtomicBool,
-    closed: CancellationToken,
+    pub(super) closed: CancellationToken,
+    /// Whether the store knows it, as far as is known here.
+    pub(super) registered: AtomicBool,
     completed: AtomicU64,
     failed: AtomicU64,
 }
@@ -109,11 +110,15 @@ impl RemoteWorker {
             accepting: AtomicBool::new(true),
             drained: AtomicBool::new(false),
             closed: CancellationToken::new(),
+            registered: AtomicBool::new(false),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         });
         let node = &shared.node;
-        node.remote_workers.open.fetch_add(1, Ordering::Relaxed);
+        node.remote_workers
+            .open
+            .lock()
+            .push(Arc::downgrade(&shared));
         if !shared.profile.activity_types.is_empty() {
             let ear = node
                 .hub
@@ -122,7 +127,8 @@ impl RemoteWorker {
             node.runtime
                 .spawn(Arc::clone(&shared).claim_until_closed(ear));
         }
-        node.runtime.spawn(Arc::clone(&shared).beat_until_closed());
+        node.runtime
+            .spawn(Arc::clone(&shared).belong_until_closed());
         Self { shared }
     }
 
@@ -375,41 +381,25 @@ impl Shared {
         }
     }
 
-    async fn beat_until_closed(self: Arc<Self>) {
+    /// Registers, and says farewell when it is closed. Its signs of life are given together with all others' ([`RemoteWorkers::give_signs`]).
+    async fn belong_until_closed(self: Arc<Self>) {
         let node = &self.node;
-        let mut registered = false;
-        loop {
-            let sign = if registered {
-                self.beat().await
-            } else {
-                self.register().await
-            };
-            registered = match sign {
-                Ok(known) => known,
-                Err(error) => {
-                    debug!(%error, "a sign of life could not be given");
-                    registered
-                }
-            };
-            let together =
-                u32::try_from(node.remote_workers.open.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-            let seldom = Duration::from_secs(1) * together / BEATS_PER_SECOND_MAX;
-            let interval = node.settings.worker.heartbeat_interval.max(seldom);
+        while let Err(error) = self.register().await {
+            debug!(%error, "a worker could not be registered");
             tokio::select! {
                 biased;
-                () = self.closed.cancelled() => break,
-                () = node.runtime.sleep(interval) => {}
+                () = self.closed.cancelled() => return,
+                () = node.runtime.sleep(node.settings.worker.heartbeat_interval) => {}
             }
         }
-        node.remote_workers.open.fetch_sub(1, Ordering::Relaxed);
+        self.closed.cancelled().await;
         if let Err(error) = node.store.deregister_worker(&self.profile.id).await {
             debug!(%error, "a worker could not be deregistered; it is taken for dead in a while");
         }
     }
 
-    /// Whether the store knows it afterwards.
-    async fn beat(&self) -> StoreResult<bool> {
-        let beat = WorkerBeat {
+    pub(super) fn beat(&self) -> WorkerBeat {
+        WorkerBeat {
             worker_id: self.profile.id.clone(),
             current_load: self.load(),
             accepting_tasks: self.room() > 0,
@@ -417,19 +407,25 @@ impl Shared {
             tasks_completed: self.completed.load(Ordering::Relaxed),
             tasks_failed: self.failed.load(Ordering::Relaxed),
             avg_task_duration_ms: 0.0,
-        };
-        match self.node.store.worker_heartbeat(beat, None).await? {
+        }
+    }
+
+    /// What the store said to its sign of life.
+    pub(super) async fn heard(&self, status: Option<WorkerStatus>) -> StoreResult<()> {
+        match status {
+            None | Some(WorkerStatus::Stopped) if self.closed.is_cancelled() => Ok(()),
             None | Some(WorkerStatus::Stopped) => self.register().await,
             Some(status) => {
-                self.drained
-                    .store(status == WorkerStatus::Draining, Ordering::SeqCst);
-                self.room.notify_one();
-                Ok(true)
+                let drained = status == WorkerStatus::Draining;
+                if self.drained.swap(drained, Ordering::SeqCst) && !drained {
+                    self.room.notify_one();
+                }
+                Ok(())
             }
         }
     }
 
-    async fn register(&self) -> StoreResult<bool> {
+    async fn register(&self) -> StoreResult<()> {
         let profile = &self.profile;
         let now = self.node.runtime.now();
         let accepting = self.takes_new();
@@ -460,7 +456,8 @@ impl Shared {
             avg_task_duration_ms: 0.0,
         };
         self.node.store.register_worker(info, None).await?;
-        Ok(true)
+        self.registered.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     fn load(&self) -> u32 {
@@ -482,98 +479,4 @@ enum Rest {
 
 fn key(lease: &TaskLease) -> (Uuid, Uuid) {
     (lease.task_id, lease.token)
-}
-
-/// The workers that a process serves, and what runs there.
-#[derive(Default)]
-pub(crate) struct RemoteWorkers {
-    open: AtomicUsize,
-    /// None of them takes anything new.
-    closing: CancellationToken,
-    emptied: Notify,
-    /// By run, task and token.
-    running: Mutex<BTreeMap<(Uuid, Uuid, Uuid), Running>>,
-}
-
-struct Running {
-    lease: TaskLease,
-    /// Its id and its type; not known of a task that was taken over from an earlier connection.
-    activity: Option<(String, String)>,
-    cancel: CancellationToken,
-}
-
-impl RemoteWorkers {
-    fn runs(
-        &self,
-        lease: &TaskLease,
-        activity: Option<(String, String)>,
-        cancel: CancellationToken,
-    ) {
-        let running = Running {
-            lease: lease.clone(),
-            activity,
-            cancel,
-        };
-        let key = (lease.run_id, lease.task_id, lease.token);
-        self.running.lock().insert(key, running);
-    }
-
-    fn ended(&self, lease: &TaskLease) {
-        let key = (lease.run_id, lease.task_id, lease.token);
-        let mut running = self.running.lock();
-        running.remove(&key);
-        if running.is_empty() {
-            self.emptied.notify_waiters();
-        }
-    }
-
-    /// Takes nothing new, and waits until nothing runs, at most for `grace`; then answers what still runs: leases and types.
-    pub(crate) async fn drain(&self, grace: Duration) -> Vec<(TaskLease, String)> {
-        self.closing.cancel();
-        let emptied = async {
-            loop {
-                let emptied = self.emptied.notified();
-                tokio::pin!(emptied);
-                emptied.as_mut().enable();
-                if self.running.lock().is_empty() {
-                    return;
-                }
-                emptied.await;
-            }
-        };
-        if tokio::time::timeout(grace, emptied).await.is_ok() {
-            return Vec::new();
-        }
-        let running = self.running.lock();
-        running
-            .values()
-            .map(|running| {
-                running.cancel.cancel();
-                let activity = running.activity.clone();
-                let (_, activity_type) = activity.unwrap_or_default();
-                (running.lease.clone(), activity_type)
-            })
-            .collect()
-    }
-
-    /// Asks a running activity to stop; the store has given it up already.
-    pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
-        self.cancel(run_id, |running| {
-            let activity = running.activity.as_ref();
-            activity.is_some_and(|(id, _)| id == activity_id)
-        });
-    }
-
-    /// Asks all running activities of a run to stop.
-    pub(crate) fn cancel_run(&self, run_id: Uuid) {
-        self.cancel(run_id, |_| true);
-    }
-
-    fn cancel(&self, run_id: Uuid, is_it: impl Fn(&Running) -> bool) {
-        let of_run = (run_id, Uuid::nil(), Uuid::nil())..=(run_id, Uuid::max(), Uuid::max());
-        let running = self.running.lock();
-        for (_, running) in running.range(of_run).filter(|(_, running)| is_it(running)) {
-            running.cancel.cancel();
-        }
-    }
 }

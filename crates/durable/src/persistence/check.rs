@@ -581,11 +581,15 @@ pub fn reports(reports: &[OutboxReport]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks a worker's sign of life.
+/// Checks workers' signs of life.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn beat(beat: &WorkerBeat) -> Result<(), StoreError> {
-    let reason = beat.backpressure_reason.as_deref().unwrap_or_default();
-    check_text("backpressure reason", reason, TEXT_BYTES_MAX)
+pub fn beats(beats: &[WorkerBeat]) -> Result<(), StoreError> {
+    check_batch("the number of workers", beats.len())?;
+    for beat in beats {
+        let reason = beat.backpressure_reason.as_deref().unwrap_or_default();
+        check_text("backpressure reason", reason, TEXT_BYTES_MAX)?;
+    }
+    Ok(())
 }

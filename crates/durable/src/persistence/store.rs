@@ -176,12 +176,13 @@ pub trait WorkflowEventStore: WorkerPort {
     /// Registers a worker, or replaces what was known of it; `started_at` and `last_heartbeat_at` become now.
     async fn register_worker(&self, worker: WorkerInfo, now: Option<Timestamp>) -> StoreResult<()>;
 
-    /// A worker's sign of life. Answers the status it should be in (an operator may have asked it to drain); None: it is not known, register again.
-    async fn worker_heartbeat(
+    /// Signs of life of workers. Answers for each the status it should be in (an operator may have asked it to drain); None: it is not known,
+    /// register again. Of a worker that is named twice the last sign counts.
+    async fn worker_heartbeats(
         &self,
-        beat: WorkerBeat,
+        beats: Vec<WorkerBeat>,
         now: Option<Timestamp>,
-    ) -> StoreResult<Option<WorkerStatus>>;
+    ) -> StoreResult<Vec<Option<WorkerStatus>>>;
 
     /// Workers by id, with the status as stored.
     async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>>;

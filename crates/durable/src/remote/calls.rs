@@ -202,7 +202,7 @@ contract! {
         fn due_schedules(max: usize, now: Option<Timestamp>) -> Vec<ScheduleRecord> => Operate;
         fn fire_schedules(fires: Vec<ScheduleFire>, now: Option<Timestamp>) -> Vec<ScheduleOutcome> => Operate;
         fn register_worker(worker: WorkerInfo, now: Option<Timestamp>) -> () => Work;
-        fn worker_heartbeat(beat: WorkerBeat, now: Option<Timestamp>) -> Option<WorkerStatus> => Work;
+        fn worker_heartbeats(beats: Vec<WorkerBeat>, now: Option<Timestamp>) -> Vec<Option<WorkerStatus>> => Work;
         fn list_workers(filter: WorkerFilter) -> Vec<WorkerInfo> => Work | Read;
         fn set_worker_status(worker_id: &str as String, status: WorkerStatus) -> bool => Work | Operate;
         fn deregister_worker(worker_id: &str as String) -> bool => Work | Operate;
@@ -312,7 +312,7 @@ mod tests {
             "release_tasks",
             "clock",
             "register_worker",
-            "worker_heartbeat",
+            "worker_heartbeats",
             "list_workers",
             "set_worker_status",
             "deregister_worker",

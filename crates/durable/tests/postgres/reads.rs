@@ -1,5 +1,7 @@
 //! Reads and the small tables.
 
+use std::collections::BTreeMap;
+
 use durable_core::{AttributeValue, CircuitState, Payload};
 use everruns_durable::persistence::model::{
     BreakerRecord, DeadLetterState, DlqFilter, Page, RunFilter, TaskFilter, TaskStatus, WorkerBeat,
@@ -410,11 +412,11 @@ async fn workers_register_beat_drain_and_go() {
         tasks_failed: 8,
         avg_task_duration_ms: 1.5,
     };
-    let status = store.worker_heartbeat(beat("b"), Some(t(9))).await.unwrap();
-    assert_eq!(status, Some(WorkerStatus::Draining));
+    let beats = vec![beat("b"), beat("x")];
+    let statuses = store.worker_heartbeats(beats, Some(t(9))).await.unwrap();
     assert_eq!(
-        store.worker_heartbeat(beat("x"), Some(t(9))).await.unwrap(),
-        None
+        statuses,
+        BTreeMap::from([("b".to_owned(), WorkerStatus::Draining)])
     );
     let draining = WorkerFilter {
         status: Some(WorkerStatus::Draining),

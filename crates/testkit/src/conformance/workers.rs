@@ -61,8 +61,10 @@ fn beat(worker_id: &str) -> WorkerBeat {
 }
 
 async fn heartbeat(w: &World, worker_id: &str) -> Option<WorkerStatus> {
-    let answer = w.store.worker_heartbeat(beat(worker_id), w.now()).await;
-    answer.expect("worker_heartbeat")
+    let answers = w.store.worker_heartbeats(vec![beat(worker_id)], w.now());
+    let mut answers = answers.await.expect("worker_heartbeats");
+    assert_eq!(answers.len(), 1);
+    answers.remove(0)
 }
 
 async fn list(w: &World, filter: WorkerFilter) -> Vec<WorkerInfo> {

@@ -92,7 +92,7 @@ requests! {
     FireSchedules { fires: Vec<ScheduleFire> } -> Vec<ScheduleOutcome> = "fire_schedules" |s, now| s.fire_schedules(fires, now);
     // ---- workers
     RegisterWorker { worker: WorkerInfo } -> () = "register_worker" |s, now| s.register_worker(worker, now);
-    WorkerHeartbeat { beat: WorkerBeat } -> Option<WorkerStatus> = "worker_heartbeat" |s, now| s.worker_heartbeat(beat, now);
+    WorkerHeartbeats { beats: Vec<WorkerBeat> } -> Vec<Option<WorkerStatus>> = "worker_heartbeats" |s, now| s.worker_heartbeats(beats, now);
     ListWorkers { filter: WorkerFilter } -> Vec<WorkerInfo> = "list_workers" |s, _| s.list_workers(filter);
     SetWorkerStatus { worker: String, status: WorkerStatus } -> bool = "set_worker_status" |s, _| s.set_worker_status(&worker, status);
     DeregisterWorker { worker: String } -> bool = "deregister_worker" |s, _| s.deregister_worker(&worker);

@@ -296,7 +296,7 @@ unreliable! { WorkflowEventStore {
     fn due_schedules(max: usize, now: Option<Timestamp>) -> Vec<ScheduleRecord>;
     fn fire_schedules(fires: Vec<ScheduleFire>, now: Option<Timestamp>) -> Vec<ScheduleOutcome>;
     fn register_worker(worker: WorkerInfo, now: Option<Timestamp>) -> ();
-    fn worker_heartbeat(beat: WorkerBeat, now: Option<Timestamp>) -> Option<WorkerStatus>;
+    fn worker_heartbeats(beats: Vec<WorkerBeat>, now: Option<Timestamp>) -> Vec<Option<WorkerStatus>>;
     fn list_workers(filter: WorkerFilter) -> Vec<WorkerInfo>;
     fn set_worker_status(worker_id: &str, status: WorkerStatus) -> bool;
     fn deregister_worker(worker_id: &str) -> bool;

@@ -36,7 +36,7 @@ plain! {
     Vec<BreakerRecord>, Vec<DeadLetter>, DecisionOutcome, Fired, Vec<OutboxRecord>, Relayed,
     Vec<RollupRecord>, Vec<RunRecord>, Vec<ScheduleOutcome>, Option<ScheduleRecord>,
     Vec<ScheduleRecord>, Vec<StartOutcome>, Vec<StepLogRecord>, StoreCounts, Vec<TaskRecord>,
-    Vec<TerminateOutcome>, Option<UpdateRecord>, Vec<WorkerInfo>, Option<WorkerStatus>,
+    Vec<TerminateOutcome>, Option<UpdateRecord>, Vec<WorkerInfo>, Vec<Option<WorkerStatus>>,
     Vec<SendOutcome>, Vec<bool>,
 }
 
@@ -138,6 +138,7 @@ impl Answer for Vec<LeaseState> {
 impl Answer for Vec<ReapedTask> {
     fn tell(&self, world: &World) {
         world.count(Happening::LeaseReaped, self.len());
+        world.ledger.taken_back(self.iter().map(|task| task.run_id));
     }
 }
 

@@ -98,9 +98,9 @@ impl Argument for WorkerInfo {
     }
 }
 
-impl Argument for WorkerBeat {
+impl Argument for Vec<WorkerBeat> {
     fn sketch(&self) -> String {
-        format!("load {}", self.current_load)
+        list(self, |beat| format!("load {}", beat.current_load))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What activities did in the world outside, noted by themselves.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use everruns_durable::activity::ActivityContext;
@@ -25,6 +26,8 @@ pub(super) struct Execution {
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
     executions: Arc<Mutex<Vec<Execution>>>,
+    /// Runs of which a task was taken back from a node that could not renew its lease.
+    taken_back: Arc<Mutex<BTreeSet<Uuid>>>,
 }
 
 impl Ledger {
@@ -49,6 +52,14 @@ impl Ledger {
             execution.ended_ms = Some(at_ms);
             execution.answered = answered;
         }
+    }
+
+    pub(super) fn taken_back(&self, runs: impl IntoIterator<Item = Uuid>) {
+        self.taken_back.lock().extend(runs);
+    }
+
+    pub(super) fn was_taken_back(&self, run_id: Uuid) -> bool {
+        self.taken_back.lock().contains(&run_id)
     }
 
     pub(super) fn all(&self) -> Vec<Execution> {

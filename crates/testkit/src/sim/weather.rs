@@ -30,7 +30,7 @@ impl Climate {
         }
     }
 
-    /// Nothing that could lose a lease, so that no activity may run more often than its attempts.
+    /// Nothing that is meant to lose a lease; several renewals in a row that fail still may.
     pub(super) const fn is_steady(self) -> bool {
         matches!(self, Self::Calm | Self::Errors)
     }

@@ -85,7 +85,7 @@ coded! { WorkflowEventStore {
     fn delete_schedule(id: &str) -> bool => as_is;
     fn due_schedules(max: usize, now: Option<Timestamp>) -> Vec<ScheduleRecord> => decoded_each;
     fn register_worker([encoded] worker: WorkerInfo, now: Option<Timestamp>) -> () => as_is;
-    fn worker_heartbeat(beat: WorkerBeat, now: Option<Timestamp>) -> Option<WorkerStatus> => as_is;
+    fn worker_heartbeats(beats: Vec<WorkerBeat>, now: Option<Timestamp>) -> Vec<Option<WorkerStatus>> => as_is;
     fn list_workers(filter: WorkerFilter) -> Vec<WorkerInfo> => decoded_each;
     fn set_worker_status(worker_id: &str, status: WorkerStatus) -> bool => as_is;
     fn deregister_worker(worker_id: &str) -> bool => as_is;

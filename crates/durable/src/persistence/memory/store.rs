@@ -180,13 +180,18 @@ impl WorkflowEventStore for MemoryStore {
         Ok(())
     }
 
-    async fn worker_heartbeat(
+    async fn worker_heartbeats(
         &self,
-        beat: WorkerBeat,
+        beats: Vec<WorkerBeat>,
         now: Option<Timestamp>,
-    ) -> StoreResult<Option<WorkerStatus>> {
-        check::beat(&beat)?;
-        Ok(self.write_at(now, |state, now| state.worker_heartbeat(beat, now)))
+    ) -> StoreResult<Vec<Option<WorkerStatus>>> {
+        check::beats(&beats)?;
+        Ok(self.write_at(now, |state, now| {
+            let beats = beats.into_iter();
+            beats
+                .map(|beat| state.worker_heartbeat(beat, now))
+                .collect()
+        }))
     }
 
     async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>> {

@@ -1,5 +1,6 @@
 //! The seam's other side: what [`crate::persistence::sql`] asks of a database.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use durable_core::{Payload, Timestamp};
@@ -29,6 +30,10 @@ impl Database for Postgres {
     }
 
     async fn write<I: Intent>(&self, concern: Concern, intent: I) -> StoreResult<I::Answer> {
+        let _turn = match concern {
+            Concern::Tasks => Some(self.pools.turn_to_claim().await?),
+            Concern::Events | Concern::Results | Concern::Registry => None,
+        };
         self.carry_out(concern, &intent).await
     }
 
@@ -123,12 +128,12 @@ impl Database for Postgres {
         self.put_worker(&worker, now).await
     }
 
-    async fn worker_heartbeat(
+    async fn worker_heartbeats(
         &self,
-        beat: WorkerBeat,
+        beats: Vec<WorkerBeat>,
         now: Option<Timestamp>,
-    ) -> StoreResult<Option<WorkerStatus>> {
-        self.beat_worker(&beat, now).await
+    ) -> StoreResult<BTreeMap<String, WorkerStatus>> {
+        self.beat_workers(&beats, now).await
     }
 
     async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>> {

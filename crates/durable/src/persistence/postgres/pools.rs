@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
 use super::options::PoolConfig;
@@ -11,8 +13,15 @@ use super::sqlstate::pool_error;
 use crate::persistence::sql::tx::Concern;
 use crate::persistence::{StoreError, StoreResult};
 
+/// Why a claim was not sent.
+const NO_TURN: &str = "the claims before this one take too long";
+
 /// Longest wait for a connection that others are using.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Claims of this process that are at the database at once. Claimers who come together pass over each other's rows: beyond a few, each
+/// more makes all of them slower. The others wait here, in order.
+const CLAIMS_AT_ONCE: usize = 8;
 
 /// Longest that one statement of a write may take, waits for locks included. It is far above what any of them needs: whoever
 /// reaches it waits for somebody who hangs, and the caller hears that instead of hanging too. `COMMIT` is not cut off by it: the
@@ -39,6 +48,7 @@ pub(super) struct Pools {
     results: Pool,
     registry: Pool,
     activities: Pool,
+    claims: Semaphore,
     reaper: JoinHandle<()>,
 }
 
@@ -67,6 +77,7 @@ impl Pools {
             results,
             registry,
             activities,
+            claims: Semaphore::new(CLAIMS_AT_ONCE),
             reaper,
         })
     }
@@ -74,6 +85,15 @@ impl Pools {
     /// The connections of activities' own transactions.
     pub(super) fn activities(&self) -> Pool {
         self.activities.clone()
+    }
+
+    /// Waits until it is this claim's turn, which it is until the answer is dropped.
+    pub(super) async fn turn_to_claim(&self) -> StoreResult<SemaphorePermit<'_>> {
+        match timeout(WAIT_MAX, self.claims.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(error)) => Err(StoreError::unavailable(NO_TURN, error)),
+            Err(error) => Err(StoreError::unavailable(NO_TURN, error)),
+        }
     }
 
     /// A connection.

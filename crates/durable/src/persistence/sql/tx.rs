@@ -1,5 +1,6 @@
 //! The seam between the rules and a SQL database.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -271,12 +272,12 @@ pub trait Database: Send + Sync + 'static {
         worker: WorkerInfo,
         now: Option<Timestamp>,
     ) -> impl Future<Output = StoreResult<()>> + Send;
-    /// Contract.
-    fn worker_heartbeat(
+    /// Contract; each worker is named once, and those that are known are answered.
+    fn worker_heartbeats(
         &self,
-        beat: WorkerBeat,
+        beats: Vec<WorkerBeat>,
         now: Option<Timestamp>,
-    ) -> impl Future<Output = StoreResult<Option<WorkerStatus>>> + Send;
+    ) -> impl Future<Output = StoreResult<BTreeMap<String, WorkerStatus>>> + Send;
     /// Contract.
     fn list_workers(
         &self,

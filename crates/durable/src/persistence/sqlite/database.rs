@@ -1,5 +1,6 @@
 //! The seam to the rules: intents go to the writer, reads to the readers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use durable_core::{Payload, Timestamp};
@@ -184,13 +185,13 @@ impl Database for Sqlite {
             .await
     }
 
-    async fn worker_heartbeat(
+    async fn worker_heartbeats(
         &self,
-        beat: WorkerBeat,
+        beats: Vec<WorkerBeat>,
         now: Option<Timestamp>,
-    ) -> StoreResult<Option<WorkerStatus>> {
+    ) -> StoreResult<BTreeMap<String, WorkerStatus>> {
         let now = self.resolve(now);
-        self.change(move |db| workers::heartbeat(db, &beat, now))
+        self.change(move |db| workers::heartbeats(db, beats, now))
             .await
     }
 

@@ -127,7 +127,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ),
     ("register_worker", &["done"]),
     (
-        "worker_heartbeat",
+        "worker_heartbeats",
         &["active", "draining", "stopped", "not known"],
     ),
     ("list_workers", ROWS),

@@ -64,7 +64,7 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
         | A::SaveBreaker(done)
         | A::ResetBreaker(done) => vec![changed(*done)],
         A::FireSchedules(rows) => rows.iter().map(tick).collect(),
-        A::WorkerHeartbeat(status) => vec![heartbeat(*status)],
+        A::WorkerHeartbeats(rows) => rows.iter().copied().map(heartbeat).collect(),
         A::ListWorkers(rows) => list(rows),
         A::StopSilentWorkers(rows) => list(rows),
         A::ListDlq(rows) => list(rows),

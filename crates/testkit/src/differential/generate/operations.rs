@@ -78,22 +78,26 @@ impl Generator {
         }
     }
 
+    fn beat(&mut self) -> WorkerBeat {
+        WorkerBeat {
+            worker_id: self.name(WORKERS),
+            current_load: 3,
+            accepting_tasks: self.random.percent(50),
+            backpressure_reason: self.random.percent(50).then(|| "full".into()),
+            tasks_completed: self.random.below(1 << 40),
+            tasks_failed: 1,
+            avg_task_duration_ms: 0.1 + self.random.unit(),
+        }
+    }
+
     pub(super) fn workers(&mut self) -> Intent {
         let worker = self.name(WORKERS);
         Intent::Plain(match self.random.below(12) {
             10..12 | 0..2 => Request::RegisterWorker {
                 worker: self.worker_info(worker),
             },
-            2..6 => Request::WorkerHeartbeat {
-                beat: WorkerBeat {
-                    worker_id: worker,
-                    current_load: 3,
-                    accepting_tasks: self.random.percent(50),
-                    backpressure_reason: self.random.percent(50).then(|| "full".into()),
-                    tasks_completed: self.random.below(1 << 40),
-                    tasks_failed: 1,
-                    avg_task_duration_ms: 0.1 + self.random.unit(),
-                },
+            2..6 => Request::WorkerHeartbeats {
+                beats: (0..=self.random.below(3)).map(|_| self.beat()).collect(),
             },
             6..8 => Request::SetWorkerStatus {
                 worker,

@@ -32,8 +32,10 @@ pub(super) fn check(scene: &Scene<'_>) {
                     format!("{activity_id}: {attempts} attempts, only {executions} executions"),
                 );
             }
-            // Where no lease can be lost, every execution is an attempt.
-            if scene.world.climate.is_steady() && executions > attempts {
+            // Where no lease was lost, every execution is an attempt.
+            let steady = scene.world.climate.is_steady();
+            let kept = !scene.world.ledger.was_taken_back(run.run.id);
+            if steady && kept && executions > attempts {
                 scene.violated(
                     run,
                     format!("{activity_id}: {attempts} attempts and {executions} executions"),

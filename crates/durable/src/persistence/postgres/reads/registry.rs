@@ -1,5 +1,7 @@
 //! Workers, breakers, results recorded once.
 
+use std::collections::BTreeMap;
+
 use durable_core::{Payload, Timestamp};
 
 use crate::persistence::StoreResult;
@@ -7,7 +9,7 @@ use crate::persistence::model::{
     BreakerRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::postgres::Postgres;
-use crate::persistence::postgres::bind::{Call, at, long, maybe_at, payload, value};
+use crate::persistence::postgres::bind::{Call, at, column, long, maybe_at, payload, value};
 use crate::persistence::postgres::reader::{Reader, read_all, read_first};
 use crate::persistence::postgres::rows;
 use crate::persistence::postgres::sql::registry;
@@ -23,24 +25,28 @@ impl Postgres {
         self.once(Concern::Registry, call).await.map(drop)
     }
 
-    pub(in crate::persistence::postgres) async fn beat_worker(
+    pub(in crate::persistence::postgres) async fn beat_workers(
         &self,
-        beat: &WorkerBeat,
+        beats: &[WorkerBeat],
         now: Option<Timestamp>,
-    ) -> StoreResult<Option<WorkerStatus>> {
+    ) -> StoreResult<BTreeMap<String, WorkerStatus>> {
+        let beats = &beats.iter().collect::<Vec<_>>();
         let params = vec![
-            value(beat.worker_id.as_str()),
-            value(i64::from(beat.current_load)),
-            value(beat.accepting_tasks),
-            value(beat.backpressure_reason.as_deref()),
-            value(long(beat.tasks_completed)),
-            value(long(beat.tasks_failed)),
-            value(beat.avg_task_duration_ms),
+            column(beats, |beat| beat.worker_id.as_str()),
+            column(beats, |beat| i64::from(beat.current_load)),
+            column(beats, |beat| beat.accepting_tasks),
+            column(beats, |beat| beat.backpressure_reason.as_deref()),
+            column(beats, |beat| long(beat.tasks_completed)),
+            column(beats, |beat| long(beat.tasks_failed)),
+            column(beats, |beat| beat.avg_task_duration_ms),
             value(maybe_at(now)),
         ];
-        let call = Call::new(&registry::BEAT_WORKER, params);
+        let call = Call::new(&registry::BEAT_WORKERS, params);
         let rows = self.once(Concern::Registry, call).await?;
-        read_first(&rows, |row| row.name(WorkerStatus::parse))
+        let known = read_all(&rows, |row| {
+            Ok((row.next()?, row.name(WorkerStatus::parse)?))
+        })?;
+        Ok(known.into_iter().collect())
     }
 
     pub(in crate::persistence::postgres) async fn read_workers(

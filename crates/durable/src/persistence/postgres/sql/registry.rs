@@ -35,14 +35,18 @@ statements! {
             tasks_completed = excluded.tasks_completed, tasks_failed = excluded.tasks_failed,
             avg_task_duration_ms = excluded.avg_task_duration_ms");
 
-    /// A worker's sign of life; answers the status it should be in.
-    BEAT_WORKER [TEXT, INT8, BOOL, TEXT, INT8, INT8, FLOAT8, TIMESTAMPTZ] = "
-        UPDATE {s}.durable_workers
-        SET current_load = $2, accepting_tasks = $3, backpressure_reason = $4, tasks_completed = $5,
-            tasks_failed = $6, avg_task_duration_ms = $7,
+    /// Signs of life, each worker once; answers the statuses of those that are known.
+    BEAT_WORKERS [TEXT_ARRAY, INT8_ARRAY, BOOL_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, FLOAT8_ARRAY, TIMESTAMPTZ] = "
+        UPDATE {s}.durable_workers AS w
+        SET current_load = k.current_load, accepting_tasks = k.accepting_tasks,
+            backpressure_reason = k.backpressure_reason, tasks_completed = k.tasks_completed,
+            tasks_failed = k.tasks_failed, avg_task_duration_ms = k.avg_task_duration_ms,
             last_heartbeat_at = COALESCE($8, clock_timestamp())
-        WHERE id = $1
-        RETURNING status";
+        FROM (SELECT unnest($1) AS id, unnest($2) AS current_load, unnest($3) AS accepting_tasks,
+                     unnest($4) AS backpressure_reason, unnest($5) AS tasks_completed,
+                     unnest($6) AS tasks_failed, unnest($7) AS avg_task_duration_ms) AS k
+        WHERE w.id = k.id
+        RETURNING w.id, w.status";
 
     /// Workers, by id. The table is small.
     LIST_WORKERS [TEXT, TEXT, TIMESTAMPTZ] = concat!("

@@ -1,6 +1,6 @@
 //! The rest of the contract over any SQL database.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -253,16 +253,24 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.register_worker(worker, now).await
     }
 
-    async fn worker_heartbeat(
+    async fn worker_heartbeats(
         &self,
-        beat: WorkerBeat,
+        beats: Vec<WorkerBeat>,
         now: Option<Timestamp>,
-    ) -> StoreResult<Option<WorkerStatus>> {
-        if !(is_storable(&beat.worker_id)) {
-            return Ok(None);
+    ) -> StoreResult<Vec<Option<WorkerStatus>>> {
+        check::beats(&beats)?;
+        let asked: Vec<String> = beats.iter().map(|beat| beat.worker_id.clone()).collect();
+        let last: BTreeMap<String, WorkerBeat> = beats
+            .into_iter()
+            .filter(|beat| is_storable(&beat.worker_id))
+            .map(|beat| (beat.worker_id.clone(), beat))
+            .collect();
+        if last.is_empty() {
+            return Ok(vec![None; asked.len()]);
         }
-        check::beat(&beat)?;
-        self.database.worker_heartbeat(beat, now).await
+        let beats = last.into_values().collect();
+        let known = self.database.worker_heartbeats(beats, now).await?;
+        Ok(asked.iter().map(|id| known.get(id).copied()).collect())
     }
 
     async fn list_workers(&self, filter: WorkerFilter) -> StoreResult<Vec<WorkerInfo>> {

@@ -1,5 +1,7 @@
 //! The worker registry.
 
+use std::collections::BTreeMap;
+
 use durable_core::Timestamp;
 use rusqlite::params;
 
@@ -36,12 +38,21 @@ pub(crate) fn register(db: Db<'_>, worker: &WorkerInfo, now: Timestamp) -> Store
     Ok(())
 }
 
-/// Notes a sign of life; answers the status the worker should be in.
-pub(crate) fn heartbeat(
+/// Notes signs of life; answers the statuses that those who are known should be in.
+pub(crate) fn heartbeats(
     db: Db<'_>,
-    beat: &WorkerBeat,
+    beats: Vec<WorkerBeat>,
     now: Timestamp,
-) -> StoreResult<Option<WorkerStatus>> {
+) -> StoreResult<BTreeMap<String, WorkerStatus>> {
+    let mut known = BTreeMap::new();
+    for beat in beats {
+        let status = heartbeat(db, &beat, now)?;
+        known.extend(status.map(|status| (beat.worker_id, status)));
+    }
+    Ok(known)
+}
+
+fn heartbeat(db: Db<'_>, beat: &WorkerBeat, now: Timestamp) -> StoreResult<Option<WorkerStatus>> {
     db.first(
         sql::HEARTBEAT,
         params![
