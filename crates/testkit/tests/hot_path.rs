@@ -1,10 +1,14 @@
 //! What a step costs the store, counted and not timed: the clock is a virtual one, so that nothing here depends on the machine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use durable_testkit::faults::{FaultRates, FaultyStore};
+use everruns_durable::hosting::{RemoteWorker, TaskSink, WorkerProfile};
 use everruns_durable::persistence::MemoryStore;
+use everruns_durable::persistence::model::{ClaimedTask, TaskLease};
 use everruns_durable::prelude::*;
 use futures_util::future::try_join_all;
 
@@ -125,5 +129,62 @@ async fn a_run_that_keeps_its_slot_for_long_gives_way_to_what_waits() {
     assert!(
         !long.status.is_terminal(),
         "the other did not have to wait for its end"
+    );
+}
+
+/// A session that never gets anything to do.
+struct Idle;
+
+#[async_trait]
+impl TaskSink for Idle {
+    async fn run(&self, task: ClaimedTask) {
+        panic!("there is nothing to do, and yet: {task:?}");
+    }
+
+    async fn stop(&self, _lease: TaskLease) {}
+}
+
+fn sessions(engine: &Engine, count: usize) -> Vec<RemoteWorker> {
+    let hosting = engine.client().hosting().expect("is beside an engine");
+    let open = |number| {
+        let profile = WorkerProfile {
+            id: format!("session-{number}"),
+            group: "default".to_owned(),
+            build: "1".to_owned(),
+            hostname: None,
+            activity_types: BTreeSet::from(["elsewhere".to_owned()]),
+            workflow_types: BTreeSet::new(),
+            slots: 10,
+        };
+        hosting.open_worker(profile, Arc::new(Idle)).expect("opens")
+    };
+    (0..count).map(open).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_idle_sessions_cost_no_more_calls_than_one() {
+    let mut costs = Vec::new();
+    for count in [1, 1_000] {
+        let store = counting();
+        let engine = engine(&store).await;
+        let open = sessions(&engine, count);
+        // They register, and look once whether there is something to do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let all = |store: &FaultyStore| {
+            let faults = store.faults();
+            faults.values().map(|counts| counts.calls).sum::<u64>()
+        };
+        let (before, beats) = (all(&store), calls(&store, "worker_heartbeats"));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let beats = calls(&store, "worker_heartbeats") - beats;
+        assert!(beats >= 20, "the engine's own and theirs: {beats}");
+        costs.push(all(&store) - before);
+        drop(open);
+        engine.shutdown().await.expect("stops");
+    }
+    // Pauses are jittered, so that the two are not quite alike.
+    assert!(
+        costs[1] < 2 * costs[0],
+        "of one, and of a thousand: {costs:?}"
     );
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use durable_core::CircuitState;
+use durable_core::{CircuitState, Timestamp};
 
 use crate::Result;
 use crate::client::Client;
@@ -17,6 +17,8 @@ const LOAD_PERCENT_HIGH: f64 = 80.0;
 /// How the system stands: all fresh workers, all queues, all runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SystemHealth {
+    /// When, by the store's clock.
+    pub at: Timestamp,
     /// In one word.
     pub status: HealthStatus,
     /// Workers with a fresh sign of life that have not stopped.
@@ -91,6 +93,7 @@ impl Client {
             .into_iter()
             .filter(|breaker| breaker.state == CircuitState::Open);
         Ok(SystemHealth::of(
+            now,
             &workers,
             &counts,
             open.map(|breaker| breaker.key).collect(),
@@ -100,6 +103,7 @@ impl Client {
 
 impl SystemHealth {
     fn of(
+        at: Timestamp,
         workers: &[WorkerInfo],
         counts: &StoreCounts,
         open_circuit_breakers: Vec<String>,
@@ -125,6 +129,7 @@ impl SystemHealth {
             (pending > 0).then(|| (name.clone(), pending))
         });
         let mut health = Self {
+            at,
             status: HealthStatus::Healthy,
             total_workers: alive.len(),
             active_workers: alive.iter().filter(active).count(),

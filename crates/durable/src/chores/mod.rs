@@ -14,7 +14,6 @@ mod relay;
 mod retention;
 mod sampler;
 mod schedules;
-mod served;
 mod turn_claims;
 
 use std::panic::AssertUnwindSafe;
@@ -41,7 +40,6 @@ pub(crate) use relay::Relay;
 pub(crate) use retention::Retention;
 pub(crate) use sampler::Sampler;
 pub(crate) use schedules::Schedules;
-pub(crate) use served::Served;
 pub(crate) use turn_claims::TurnClaims;
 
 /// A background service.
@@ -122,7 +120,6 @@ pub(crate) fn start_all(
 ) {
     start(node, claims, TurnClaims::new(Arc::clone(node)));
     start(node, all, Registry::new(Arc::clone(node)));
-    start(node, all, Served::new(Arc::clone(node)));
     start(node, claims, Lookout::new(Arc::clone(node)));
     start(node, claims, Ownership::new(Arc::clone(turner)));
     if !node.hub.does_housekeeping() {

@@ -1,4 +1,4 @@
-//! The worker's signs of life, and an eye on the others'.
+//! Signs of life of this process and of the workers that it serves, and an eye on the others'.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,9 +67,9 @@ impl Registry {
         if !self.state.lock().registered {
             return self.register().await;
         }
-        let beats = vec![node.worker_beat()];
-        let statuses = node.store.worker_heartbeats(beats, None).await?;
-        match statuses.into_iter().next().flatten() {
+        let own = node.worker_beat();
+        let signs = node.remote_workers.give_signs(&*node.store, own);
+        match signs.await? {
             // It has said farewell already.
             None if closed => Ok(()),
             None => self.register().await,

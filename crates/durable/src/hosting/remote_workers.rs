@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::worker::Shared;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
-use crate::persistence::model::TaskLease;
+use crate::persistence::model::{TaskLease, WorkerBeat, WorkerStatus};
 use crate::persistence::{StoreResult, WorkflowEventStore};
 
 /// The workers that a process serves, and what runs there.
@@ -35,17 +35,25 @@ struct Running {
 }
 
 impl RemoteWorkers {
-    /// Gives signs of life for all of them: however many there are, one call a few seconds.
-    pub(crate) async fn give_signs(&self, store: &dyn WorkflowEventStore) -> StoreResult<()> {
+    /// Gives signs of life for all of them and for the process itself, whose status it answers: a thousand workers cost no more calls than one.
+    pub(crate) async fn give_signs(
+        &self,
+        store: &dyn WorkflowEventStore,
+        own: WorkerBeat,
+    ) -> StoreResult<Option<WorkerStatus>> {
         let workers = self.registered();
-        for workers in workers.chunks(BATCH_ITEMS_MAX) {
-            let beats = workers.iter().map(|worker| worker.beat()).collect();
-            let statuses = store.worker_heartbeats(beats, None).await?;
-            for (worker, status) in workers.iter().zip(statuses) {
-                worker.heard(status).await?;
-            }
+        let mut beats = vec![own];
+        beats.extend(workers.iter().map(|worker| worker.beat()));
+        let mut statuses = Vec::with_capacity(beats.len());
+        for beats in beats.chunks(BATCH_ITEMS_MAX) {
+            statuses.extend(store.worker_heartbeats(beats.to_vec(), None).await?);
         }
-        Ok(())
+        let mut statuses = statuses.into_iter();
+        let own = statuses.next().flatten();
+        for (worker, status) in workers.iter().zip(statuses) {
+            worker.heard(status).await?;
+        }
+        Ok(own)
     }
 
     fn registered(&self) -> Vec<Arc<Shared>> {

@@ -12,6 +12,7 @@ claims! { "workers":
     a_registered_worker_is_kept_as_it_announced_itself,
     registering_again_replaces_what_was_known,
     a_heartbeat_updates_what_a_worker_does_and_answers_its_status,
+    heartbeats_of_many_workers_are_answered_one_by_one,
     an_unknown_worker_is_told_to_register_again,
     a_worker_asked_to_drain_hears_it_at_its_next_heartbeat,
     a_deregistered_worker_is_gone,
@@ -113,6 +114,37 @@ async fn a_heartbeat_updates_what_a_worker_does_and_answers_its_status(w: &World
         ..before
     };
     assert_eq!(list(w, WorkerFilter::default()).await, [expected]);
+}
+
+async fn heartbeats_of_many_workers_are_answered_one_by_one(w: &World) {
+    for id in ["w2", "w1"] {
+        register(w, worker(w, id)).await;
+    }
+    let drain = w.store.set_worker_status("w2", WorkerStatus::Draining);
+    assert!(drain.await.expect("set_worker_status"));
+    w.advance(SECOND);
+    let mut later = beat("w1");
+    later.current_load = 8;
+    let beats = vec![
+        beat("w1"),
+        beat("nobody"),
+        beat("w2"),
+        beat("bad\0id"),
+        later,
+    ];
+    let answers = w.store.worker_heartbeats(beats, w.now()).await;
+    let (active, draining) = (Some(WorkerStatus::Active), Some(WorkerStatus::Draining));
+    let expected = [active, None, draining, None, active];
+    assert_eq!(answers.expect("worker_heartbeats"), expected);
+    let known = list(w, WorkerFilter::default()).await;
+    let known: Vec<_> = known
+        .iter()
+        .map(|worker| (worker.current_load, worker.last_heartbeat_at))
+        .collect();
+    let now = w.instant();
+    assert_eq!(known, [(8, now), (7, now)], "the last of two counts");
+    let none = w.store.worker_heartbeats(Vec::new(), w.now()).await;
+    assert_eq!(none.expect("worker_heartbeats"), []);
 }
 
 async fn an_unknown_worker_is_told_to_register_again(w: &World) {

@@ -24,9 +24,9 @@ pub(crate) struct MetricsPoint {
 }
 
 impl MetricsPoint {
-    pub(super) fn new(timestamp: Timestamp, health: &SystemHealth, totals: Totals) -> Self {
+    pub(super) fn new(health: &SystemHealth, totals: Totals) -> Self {
         Self {
-            timestamp,
+            timestamp: health.at,
             running_workflows: health.running_workflows,
             pending_workflows: health.pending_workflows,
             pending_tasks: health.pending_tasks,

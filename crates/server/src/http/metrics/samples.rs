@@ -91,6 +91,5 @@ async fn sample(app: &App) -> Result<MetricsPoint, everruns_durable::Error> {
         .system_health(app.settings().worker_stale_after)
         .await?;
     let totals = app.samples().ledger(app).await?.totals();
-    let now = app.store().clock(None).await?;
-    Ok(MetricsPoint::new(now, &health, totals))
+    Ok(MetricsPoint::new(&health, totals))
 }
