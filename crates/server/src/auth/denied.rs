@@ -20,6 +20,12 @@ pub enum Denied {
         /// Whose.
         name: String,
     },
+    /// The token is another one than when the stream was opened: its role or its scopes have changed.
+    #[error("token {name:?} has changed since this stream was opened")]
+    Changed {
+        /// Whose.
+        name: String,
+    },
     /// The role does not permit it.
     #[error("token {name:?} has the role {role}, which does not include {permission}")]
     Forbidden {
@@ -48,7 +54,11 @@ impl Denied {
     pub const fn is_unauthenticated(&self) -> bool {
         matches!(
             self,
-            Self::NoToken | Self::Malformed | Self::Unknown | Self::Expired { .. }
+            Self::NoToken
+                | Self::Malformed
+                | Self::Unknown
+                | Self::Expired { .. }
+                | Self::Changed { .. }
         )
     }
 
@@ -60,6 +70,7 @@ impl Denied {
                 "send the header `Authorization: Bearer TOKEN`; `durable token create` makes one"
             }
             Self::Unknown => "check the token; `durable token list` shows those that are known",
+            Self::Changed { .. } => "open it again: what the token may do now counts from then on",
             Self::Expired { .. } => "make a new one with `durable token create`",
             Self::Forbidden { .. } => "use a token with a role that includes it",
             Self::OutOfScope { .. } => "use a token whose scopes include it",

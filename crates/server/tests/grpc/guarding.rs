@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable_proto::v1;
-use durable_server::auth::{Permission, Role};
+use durable_server::auth::{Access, Names, Permission, Role, TokenFile, TokenRecord};
 use durable_server::grpc::{Admission, METHODS, REQUEST_BYTES_MAX};
 use everruns_durable::Client;
 use everruns_durable::core::Payload;
@@ -206,7 +206,6 @@ async fn starting_twice_under_one_key_is_starting_once() {
 
 #[tokio::test]
 async fn a_token_for_some_types_hosts_no_others() {
-    use durable_server::auth::{Access, Names, TokenRecord};
     let mut token = TokenRecord::new("w", Role::Worker, "secret");
     token.queues = Some(Names::new(["mail.*"]));
     token.workflow_types = Some(Names::new(["trip"]));
@@ -229,6 +228,49 @@ async fn a_token_for_some_types_hosts_no_others() {
     };
     let refused = Workman::connect(&mut caller, hosts).await;
     assert_eq!(refused.err().unwrap().code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn revoked_token_ends_the_streams_it_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let keep = |tokens: Vec<TokenRecord>| TokenFile { tokens }.write(&path).unwrap();
+    keep(vec![TokenRecord::new("w", Role::Worker, "secret")]);
+    let place = Place::with(Access::guarded(Vec::new(), Some(path.clone())).unwrap()).await;
+    let secret = || Some("secret".to_owned());
+    let mut caller = place.caller(secret()).await;
+    let activities = v1::Hello {
+        activity_types: vec!["mail".to_owned()],
+        ..hello("w")
+    };
+    let mut workman = Workman::connect(&mut caller, activities).await.unwrap();
+    let request = v1::SubscribeTaskNotificationsRequest::default();
+    let news = caller.subscribe_task_notifications(request).await.unwrap();
+    let mut news = news.into_inner();
+    assert!(news.message().await.unwrap().is_some(), "it is open");
+    let mut rings = place.rings(secret()).await;
+
+    keep(Vec::new());
+    let refused = patient(workman.hear()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    let refused = patient(news.message()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    let refused = patient(async {
+        loop {
+            match rings.message().await {
+                Ok(ring) => assert!(ring.is_some(), "it ends with a reason"),
+                Err(refused) => return refused,
+            }
+        }
+    });
+    assert_eq!(refused.await.code(), Code::Unauthenticated);
+}
+
+/// Waits no longer than what should come could ever take.
+async fn patient<T>(something: impl Future<Output = T>) -> T {
+    let patience = Duration::from_secs(60);
+    let came = tokio::time::timeout(patience, something).await;
+    came.expect("it comes")
 }
 
 #[tokio::test]

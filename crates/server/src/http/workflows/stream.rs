@@ -8,14 +8,14 @@ use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use everruns_durable::persistence::model::HistoryEvent;
-use futures_util::Stream;
-use futures_util::stream;
+use futures_util::{FutureExt as _, Stream, stream};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::history::{EventView, events_after};
 use crate::App;
+use crate::auth::{Denied, WatchedPass};
 use crate::http::extract::{Params, RunId};
 use crate::http::guard::Caller;
 use crate::http::problem::{Code, Problem};
@@ -35,7 +35,8 @@ pub(in crate::http) struct StreamParams {
 }
 
 /// A run's events as server-sent events, those of the past first. Each has its number as its id, so that a reader that comes back with
-/// `Last-Event-ID` misses none. When the run has ended, `event: end` closes the stream; `event: goaway` says that this server stops.
+/// `Last-Event-ID` misses none. When the run has ended, `event: end` closes the stream; `event: goaway` says that this server stops, and
+/// `event: denied`, with a problem as its data, that the token counts no more.
 #[utoipa::path(get, path = "/workflows/{id}/events/stream", tag = "workflows",
     params(("id" = Uuid, Path, description = "The run"), StreamParams, ("Last-Event-ID" = Option<i64>, Header, description = "The last event that was read")),
     responses((status = 200, description = "The stream", body = String, content_type = "text/event-stream")))]
@@ -51,9 +52,11 @@ pub(in crate::http) async fn stream_events(
         None => params.after.unwrap_or_default(),
     };
     caller.run(&app, id).await?;
+    let pass = app.watched(caller.into_pass());
     let follow = Follow {
         app,
         id,
+        pass,
         after,
         pause: LOOK_AGAIN,
         over: false,
@@ -89,6 +92,7 @@ pub(in crate::http) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>,
 struct Follow {
     app: App,
     id: Uuid,
+    pass: WatchedPass,
     after: i64,
     pause: Duration,
     over: bool,
@@ -99,6 +103,10 @@ impl Follow {
     async fn next(&mut self) -> Option<Vec<Event>> {
         if self.over {
             return None;
+        }
+        // A run that always has news is left all the same.
+        if let Some(denied) = self.pass.lost().now_or_never() {
+            return self.deny(denied);
         }
         loop {
             // The status is read before the events: a run that was over then has no event that is not among them.
@@ -125,10 +133,16 @@ impl Follow {
             tokio::select! {
                 biased;
                 () = draining.cancelled() => return self.close(Vec::new(), "goaway"),
+                denied = self.pass.lost() => return self.deny(denied),
                 () = tokio::time::sleep(self.pause) => {}
             }
             self.pause = (self.pause * 2).min(LOOK_AT_LEAST_EVERY);
         }
+    }
+
+    fn deny(&mut self, denied: Denied) -> Option<Vec<Event>> {
+        self.over = true;
+        Some(vec![Problem::from(denied).into_event()])
     }
 
     fn close(&mut self, mut batch: Vec<Event>, why: &'static str) -> Option<Vec<Event>> {
