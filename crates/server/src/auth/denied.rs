@@ -36,6 +36,12 @@ pub enum Denied {
         /// What was needed.
         permission: Permission,
     },
+    /// A key of the start belongs to a run of another type than those the token is limited to.
+    #[error("the workflow id or idempotency key belongs to what token {name:?} may not use")]
+    Taken {
+        /// Whose.
+        name: String,
+    },
     /// The token is limited to other types or queues.
     #[error("token {name:?} may not use {kind} {what:?}")]
     OutOfScope {
@@ -73,6 +79,7 @@ impl Denied {
             Self::Changed { .. } => "open it again: what the token may do now counts from then on",
             Self::Expired { .. } => "make a new one with `durable token create`",
             Self::Forbidden { .. } => "use a token with a role that includes it",
+            Self::Taken { .. } => "choose another one",
             Self::OutOfScope { .. } => "use a token whose scopes include it",
         }
     }

@@ -243,3 +243,32 @@ async fn what_belongs_to_runs_of_other_types_is_out_of_scope() {
         );
     }
 }
+
+#[tokio::test]
+async fn key_of_a_run_of_another_type_leads_a_scoped_token_nowhere() {
+    let mut world = World::guarded(access()).await;
+    world.carry(Some("admin"));
+    let foreign = json!({"workflow_type": "durable.program", "idempotency_key": "k",
+        "input": {"steps": [{"do": "wait_signal", "name": "go"}]}});
+    let foreign = world.post("workflows", &foreign).await;
+    let id = foreign.expect(StatusCode::CREATED)["id"].clone();
+    let id = id.as_str().unwrap();
+
+    world.carry(Some("typed"));
+    let own = json!({"workflow_type": "holding", "idempotency_key": "k"});
+    let with_signal = json!({"start": own, "signal": {"signal_type": "go"}});
+    for (path, body) in [
+        ("workflows", own),
+        ("workflows/signal-with-start", with_signal),
+    ] {
+        let answer = world.post(path, &body).await;
+        answer.refused(StatusCode::FORBIDDEN, "forbidden");
+        for secret in [id, "durable.program"] {
+            assert!(!answer.text.contains(secret), "{path}: {}", answer.text);
+        }
+    }
+
+    world.carry(Some("admin"));
+    let events = world.get(&format!("/workflows/{id}/events")).await;
+    assert!(!events.text.contains("signal.received"), "{}", events.text);
+}
