@@ -164,6 +164,7 @@ pub(crate) fn letters_purged(filter: &DlqFilter, count: u64) -> Option<Change> {
     let which = filter.activity_type.as_deref().unwrap_or("*");
     let detail = json!({
         "count": count,
+        "id": filter.id,
         "run_id": filter.run_id,
         "state": filter.state.map(DeadLetterState::as_str),
         "dead_before": filter.dead_before,
