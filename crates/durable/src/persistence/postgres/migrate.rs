@@ -83,6 +83,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "dead_letter_ids",
         sql: include_str!("../migrations/postgres/V013__dead_letter_ids.sql"),
     },
+    Migration {
+        version: 14,
+        name: "waits",
+        sql: include_str!("../migrations/postgres/V014__waits.sql"),
+    },
 ];
 
 /// Times that two starters may stumble over each other while they create the schema itself.

@@ -38,6 +38,7 @@ pub const MIGRATIONS: &[Migration] = &[
         "dead_letter_ids",
         "../migrations/sqlite/0007_dead_letter_ids.sql"
     ),
+    migration!(8, "waits", "../migrations/sqlite/0008_waits.sql"),
 ];
 
 /// How each migration stands in a file; all are pending where there is none. Changes nothing.
