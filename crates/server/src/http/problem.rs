@@ -156,6 +156,7 @@ codes! {
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is of another kind";
     QueryFailed = "query_failed", UNPROCESSABLE_ENTITY, "The query failed";
+    UpdateFailed = "update_failed", UNPROCESSABLE_ENTITY, "The update was refused or failed";
     InboxFull = "inbox_full", TOO_MANY_REQUESTS, "Too much waits for the run";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server has a bug";
     Overloaded = "overloaded", SERVICE_UNAVAILABLE, "Too much is waiting";

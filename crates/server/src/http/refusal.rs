@@ -59,6 +59,7 @@ fn code_of(error: &Error) -> Code {
         ),
         (error.is_inbox_full(), Code::InboxFull),
         (error.is_invalid(), Code::InvalidRequest),
+        (error.is_update_failed(), Code::UpdateFailed),
         (error.failure().is_some(), Code::QueryFailed),
         (error.is_retryable(), Code::Unavailable),
     ];
@@ -74,6 +75,7 @@ fn with_advice(problem: Problem, error: &Error) -> Problem {
         Code::RunFinished => {
             problem.hint("a run that failed can be retried; any other takes a new start")
         }
+        Code::UpdateFailed => problem.hint("error says why; another update can be sent"),
         Code::Conflict => problem.hint("look at what is there, then decide again"),
         Code::NoWorker => problem.hint("start a worker that hosts the workflow"),
         Code::NotBegun | Code::InboxFull => {
