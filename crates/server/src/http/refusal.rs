@@ -42,6 +42,16 @@ impl From<Denied> for Problem {
     }
 }
 
+impl Problem {
+    /// The server is about to stop and keeps nobody waiting.
+    pub(super) fn shutting_down() -> Self {
+        let detail = "this server stops before there is an answer";
+        Self::new(Code::ShuttingDown, detail)
+            .hint("try again after the time in Retry-After")
+            .retry_after(COME_BACK)
+    }
+}
+
 /// The first predicate that holds decides.
 fn code_of(error: &Error) -> Code {
     let table: &[(bool, Code)] = &[

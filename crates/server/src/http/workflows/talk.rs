@@ -166,7 +166,12 @@ pub(in crate::http) async fn query_workflow(
     caller.within_scope(&app, id).await?;
     let input = present(request.input);
     let asked = app.client().query::<Payload>(id, &request.name, &input);
-    let Ok(answer) = tokio::time::timeout(ANSWER_WAIT, asked).await else {
+    let answer = tokio::select! {
+        biased;
+        answer = tokio::time::timeout(ANSWER_WAIT, asked) => answer,
+        () = app.draining().cancelled() => return Err(Problem::shutting_down()),
+    };
+    let Ok(answer) = answer else {
         return Err(Problem::new(
             Code::NoWorker,
             "whoever hosts the workflow did not answer in time",
@@ -199,7 +204,7 @@ pub(in crate::http) async fn update_workflow(
         update = update.id(update_id);
     }
     let update = update.send().await?;
-    let answer = waited(&update, wait).await?;
+    let answer = waited(&app, &update, wait).await?;
     Ok(standing(&update, Ok(answer)))
 }
 
@@ -218,7 +223,7 @@ pub(in crate::http) async fn get_update(
     let wait = params.wait(&app, Duration::ZERO)?;
     caller.within_scope(&app, id).await?;
     let update = app.client().update_handle(id, update_id);
-    let answer = match waited(&update, wait).await {
+    let answer = match waited(&app, &update, wait).await {
         Ok(answer) => Ok(answer),
         Err(error) => match error.failure().filter(|_| error.is_update_failed()) {
             Some(failure) => Err(FailureView::from(failure)),
@@ -228,16 +233,23 @@ pub(in crate::http) async fn get_update(
     Ok(standing(&update, answer))
 }
 
-/// The answer, if it is there before the wait is over.
+/// The answer, if it is there before the wait is over. A server that is about to stop keeps nobody waiting: the update is taken, and
+/// another server answers for it too.
 async fn waited(
+    app: &App,
     update: &UpdateHandle,
     wait: Duration,
 ) -> everruns_durable::Result<Option<Payload>> {
     if wait.is_zero() {
         return update.poll().await;
     }
-    let waited = tokio::time::timeout(wait, update.result()).await;
-    waited.map_or(Ok(None), |result| result.map(Some))
+    tokio::select! {
+        biased;
+        waited = tokio::time::timeout(wait, update.result()) => {
+            waited.map_or(Ok(None), |result| result.map(Some))
+        }
+        () = app.draining().cancelled() => Ok(None),
+    }
 }
 
 /// An update as it stands, with the status that tells whether there is an answer.
