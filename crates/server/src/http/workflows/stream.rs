@@ -7,13 +7,13 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
-use everruns_durable::persistence::model::HistoryEvent;
+use everruns_durable::persistence::model::{History, HistoryEvent};
 use futures_util::{FutureExt as _, Stream, stream};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::history::{EventView, events_after};
+use super::history::EventView;
 use crate::App;
 use crate::auth::{Denied, WatchedPass};
 use crate::http::extract::{Params, RunId};
@@ -23,6 +23,9 @@ use crate::http::problem::{Code, Problem};
 /// How long a stream waits before it looks again: this after something happened, then longer up to the second.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// Most events of one look; a long history is sent look by look.
+const BATCH_MAX: usize = 500;
 
 /// Where to begin.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -109,19 +112,13 @@ impl Follow {
             return self.deny(denied);
         }
         loop {
-            // The status is read before the events: a run that was over then has no event that is not among them.
-            let ended = match self.app.client().get(self.id).await {
-                Ok(run) => run.status.is_terminal(),
-                Err(error) if error.is_retryable() => false,
+            let store = self.app.store();
+            let (batch, ended) = match store.list_events(self.id, self.after, BATCH_MAX).await {
+                Ok(Some(page)) => self.read(page),
+                Ok(None) => return self.close(Vec::new(), "end"),
+                Err(error) if error.is_retryable() => (Vec::new(), false),
                 Err(_) => return self.close(Vec::new(), "end"),
             };
-            let events = events_after(&self.app, self.id, self.after)
-                .await
-                .unwrap_or_default();
-            if let Some(last) = events.last() {
-                self.after = last.sequence_num;
-            }
-            let batch: Vec<Event> = events.into_iter().filter_map(shown).collect();
             if ended {
                 return self.close(batch, "end");
             }
@@ -138,6 +135,15 @@ impl Follow {
             }
             self.pause = (self.pause * 2).min(LOOK_AT_LEAST_EVERY);
         }
+    }
+
+    /// The events of a page, and whether the run has no more and never will.
+    fn read(&mut self, page: History) -> (Vec<Event>, bool) {
+        if let Some(last) = page.events.last() {
+            self.after = last.sequence_num;
+        }
+        let ended = page.run.status.is_terminal() && self.after >= page.run.sequence;
+        (page.events.into_iter().filter_map(shown).collect(), ended)
     }
 
     fn deny(&mut self, denied: Denied) -> Option<Vec<Event>> {

@@ -20,7 +20,7 @@ impl Generator {
         } else {
             self.run()
         };
-        Intent::Plain(match self.random.below(14) {
+        Intent::Plain(match self.random.below(15) {
             0 => Request::LoadTurns {
                 runs: vec![run, self.run()],
             },
@@ -52,7 +52,12 @@ impl Generator {
                 run,
                 page: self.page(),
             },
-            12 => Request::Counts {},
+            12 => Request::ListEvents {
+                run,
+                after: self.random.pick(&[0, 0, 3, -1, 1_000_000]),
+                limit: self.random.pick(&[0, 1, 5, 1_000_000]),
+            },
+            13 => Request::Counts {},
             _ => Request::Rollups {
                 from: self
                     .random
