@@ -104,14 +104,26 @@ impl Change {
     }
 }
 
-/// A start. `heard`: its signals or updates reached a run, and at least one of them was new there.
-pub(crate) fn started(start: &StartRun, outcome: &StartOutcome, heard: bool) -> Option<Change> {
+/// What a start did beside what its outcome says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beside {
+    /// Its signals or updates reached a run, and at least one of them was new there.
+    pub(crate) heard: bool,
+    /// The run that was ended for it, by its reuse policy.
+    pub(crate) replaced: Option<Uuid>,
+}
+
+/// A start.
+pub(crate) fn started(start: &StartRun, outcome: &StartOutcome, beside: Beside) -> Option<Change> {
     let (run_id, created) = match outcome {
         StartOutcome::Started { run_id } => (*run_id, true),
-        StartOutcome::Existing { run_id } if heard => (*run_id, false),
+        StartOutcome::Existing { run_id } if beside.heard => (*run_id, false),
         StartOutcome::Existing { .. } | StartOutcome::Rejected(_) => return None,
     };
-    let detail = json!({ "workflow_type": start.workflow_type, "created": created });
+    let mut detail = json!({ "workflow_type": start.workflow_type, "created": created });
+    if let Some(replaced) = beside.replaced {
+        detail["replaced"] = json!(replaced);
+    }
     Some(Change::run(run_id).detail(&detail))
 }
 

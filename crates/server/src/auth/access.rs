@@ -226,12 +226,25 @@ impl Watched {
         looked.stamp = stamp;
         match TokenFile::read(&self.path) {
             Ok(file) => {
-                info!(tokens = file.tokens.len(), "the token file was read again");
-                *self.tokens.write() = file.tokens;
+                let before = std::mem::replace(&mut *self.tokens.write(), file.tokens.clone());
+                let gone = names_only_in(&before, &file.tokens);
+                let new = names_only_in(&file.tokens, &before);
+                info!(
+                    tokens = file.tokens.len(),
+                    ?new,
+                    ?gone,
+                    "the token file was read again"
+                );
             }
             Err(error) => warn!(%error, "the tokens read before stay in force"),
         }
     }
+}
+
+/// Names of tokens that are in the first list and, just so, not in the second.
+fn names_only_in<'a>(these: &'a [TokenRecord], those: &[TokenRecord]) -> Vec<&'a str> {
+    let only = these.iter().filter(|token| !those.contains(token));
+    only.map(|token| token.name.as_str()).collect()
 }
 
 impl Stamp {

@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use durable_server::auth::{Access, Names, Role, TokenRecord};
+use durable_server::auth::{Access, Names, Permission, Role, TokenRecord};
 use durable_server::http;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -38,10 +38,15 @@ async fn every_route_asks_every_role() {
     let mut world = World::guarded(access()).await;
     let listed = http::listed();
     assert!(listed.len() > 40, "{}", listed.len());
-    for (method, path, permission) in listed {
+    // What stands beside the table, for scrapers that know no prefix.
+    let beside = ("GET".to_owned(), "/metrics".to_owned(), Permission::Read);
+    for (method, path, permission) in listed.into_iter().chain([beside]) {
         let method: Method = method.parse().unwrap();
-        for prefix in [http::PREFIX, http::ALIAS] {
-            let path = filled(&path).replace(http::PREFIX, prefix);
+        let mut paths = [http::PREFIX, http::ALIAS]
+            .map(|prefix| filled(&path).replace(http::PREFIX, prefix))
+            .to_vec();
+        paths.dedup();
+        for path in paths {
             for token in [None, Some("wrong"), Some("expired")] {
                 world.carry(token);
                 let answer = world.send(world.request(method.clone(), &path)).await;

@@ -35,6 +35,7 @@ impl State {
                 if let Some(last) = terminating {
                     let reason = "replaced by a new run with the same workflow id";
                     self.terminate(last, reason, now);
+                    self.replaced = Some(last);
                 }
                 StartOutcome::Started {
                     run_id: self.create_run(start, parent, now),

@@ -97,6 +97,7 @@ impl Work {
             if start.reuse_policy == ReusePolicy::TerminateIfRunning && !status.is_terminal() {
                 let reason = "replaced by a new run with the same workflow id";
                 self.end_by_store(last, terminated(reason));
+                self.changes.replaced.insert(start.run_id, last);
             }
         }
         self.create_run(start, parent);
