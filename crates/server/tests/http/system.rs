@@ -37,7 +37,7 @@ impl Seen {
         let scheduled = at(&of_type("activity.scheduled").next().unwrap()["created_at"]);
         let started = |event: &Value| at(&event["event_data"]["started_at"]);
         let first = started(of_type("activity.started").next().unwrap());
-        let last = started(of_type("activity.started").last().unwrap());
+        let last = started(of_type("activity.started").next_back().unwrap());
         self.completed += of_type("activity.completed").count() as u64;
         self.failed += of_type("activity.failed").count() as u64;
         let mut ends = of_type("activity.completed").chain(of_type("activity.failed"));
