@@ -121,7 +121,8 @@ pub(crate) fn started(start: &StartRun, outcome: &StartOutcome, beside: Beside) 
         StartOutcome::Existing { .. } | StartOutcome::Rejected(_) => return None,
     };
     let mut detail = json!({ "workflow_type": start.workflow_type, "created": created });
-    if let Some(replaced) = beside.replaced {
+    // The same run may be started again in the same call, which then joins it.
+    if let Some(replaced) = beside.replaced.filter(|_| created) {
         detail["replaced"] = json!(replaced);
     }
     Some(Change::run(run_id).detail(&detail))

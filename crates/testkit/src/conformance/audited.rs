@@ -8,7 +8,8 @@ use everruns_durable::persistence::limits::{AUDIT_DAYS, ID_BYTES_MAX};
 use everruns_durable::persistence::model::{
     AuditFilter, AuditKind, AuditNote, AuditNotes, AuditRecord, AuditTarget, BreakerRecord,
     DeadLetterDecision, DecisionOutcome, DlqFilter, Page, PurgeRuns, ReusePolicy, SendSignal,
-    SendUpdate, StartOutcome, TerminateOutcome, TerminateRun, TurnOutcome, WorkerStatus, after,
+    SendUpdate, StartOutcome, StartRun, TerminateOutcome, TerminateRun, TurnOutcome, WorkerStatus,
+    after,
 };
 use everruns_durable::persistence::{StoreError, WorkflowEventStore};
 use uuid::Uuid;
@@ -351,22 +352,30 @@ async fn a_start_that_replaces_a_run_names_it(w: &World) {
     let replacing = || w.reusing("order-1", ReusePolicy::TerminateIfRunning);
     let starts = vec![replacing(), replacing(), replacing()];
     let ids: Vec<Uuid> = starts.iter().map(|start| start.run_id).collect();
+    let mut joining = starts[2].clone();
+    joining.signals = vec![w.new_signal("s")];
+    let starts: Vec<StartRun> = starts.into_iter().chain([joining]).collect();
     let started = store.start_runs(starts.clone(), w.now()).await;
-    assert_eq!(started.expect("start_runs").len(), 3);
-    let again = store.start_runs(starts[2..].to_vec(), w.now()).await;
+    assert_eq!(started.expect("start_runs").len(), 4);
+    let again = store.start_runs(starts[2..3].to_vec(), w.now()).await;
     let run_id = ids[2];
     assert_eq!(
         again.expect("start_runs"),
         [StartOutcome::Existing { run_id }]
     );
     let details: Vec<Payload> = rows(w).await.into_iter().map(|row| row.detail).collect();
-    let detail = |replaced: String| {
+    let detail = |created: bool, replaced: String| {
         json(&format!(
-            "{{\"created\":true{replaced},\"workflow_type\":\"{WORKFLOW}\"}}"
+            "{{\"created\":{created}{replaced},\"workflow_type\":\"{WORKFLOW}\"}}"
         ))
     };
-    let replacing = |id: Uuid| detail(format!(",\"replaced\":\"{id}\""));
-    let expected = [detail(String::new()), replacing(ids[0]), replacing(ids[1])];
+    let replacing = |id: Uuid| detail(true, format!(",\"replaced\":\"{id}\""));
+    let expected = [
+        detail(true, String::new()),
+        replacing(ids[0]),
+        replacing(ids[1]),
+        detail(false, String::new()),
+    ];
     assert_eq!(details, expected);
 }
 
