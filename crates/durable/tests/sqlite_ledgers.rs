@@ -382,6 +382,7 @@ async fn totals_add_up() {
         duration_exp: 3,
         count,
         total_ms: count * 5,
+        wait_ms: count * 3,
     };
     for _ in 0..2 {
         put(

@@ -9,7 +9,7 @@ use everruns_durable::persistence::model::AuditNote;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::auth::{Access, Principal};
+use crate::auth::{Access, Pass, Principal, WatchedPass};
 use crate::http::Samples;
 use crate::measures::Measures;
 
@@ -47,6 +47,8 @@ pub struct AppSettings {
     pub worker_stale_after: Duration,
     /// How far the samples for dashboards are apart.
     pub sample_interval: Duration,
+    /// How often the tokens of streams and sessions that stay open are looked at again.
+    pub recheck_interval: Duration,
     /// What passes through the store, where a [`MeasuredStore`](crate::measures::MeasuredStore) counts it.
     pub measures: Arc<Measures>,
 }
@@ -58,6 +60,7 @@ impl Default for AppSettings {
             wait_max: Duration::from_secs(60),
             worker_stale_after: Duration::from_secs(60),
             sample_interval: Duration::from_secs(10),
+            recheck_interval: Duration::from_secs(30),
             measures: Arc::default(),
         }
     }
@@ -112,6 +115,11 @@ impl App {
     #[must_use]
     pub fn access(&self) -> &Access {
         &self.shared.access
+    }
+
+    /// Watches the pass of somebody whose stream stays open.
+    pub(crate) fn watched(&self, pass: Pass) -> WatchedPass {
+        pass.watched(self.shared.settings.recheck_interval)
     }
 
     /// What the doors were told.

@@ -8,6 +8,7 @@ pub mod grpc;
 pub mod http;
 mod listen;
 pub mod measures;
+mod namesake;
 mod open_files;
 mod ready;
 pub mod serve;

@@ -38,7 +38,11 @@ pub(super) async fn read(response: Response) -> Failure {
     } else {
         format!(" ({})", problem.code)
     };
-    let failure = Failure::new(exit(status), sentence + &code);
+    let exit = match problem.code.as_str() {
+        "update_failed" => Exit::WorkflowFailed,
+        _ => exit(status),
+    };
+    let failure = Failure::new(exit, sentence + &code);
     let again = retry_after.map(|seconds| format!("try again in {seconds} s"));
     match problem.hint.or(again) {
         Some(hint) => failure.hint(hint),

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::Named;
 use crate::exact::Exact;
-use crate::exit::{Exit, Failure, Result};
+use crate::exit::Result;
 use crate::input;
-use crate::output::{failure, plain};
+use crate::output::plain;
 use crate::session::Session;
 
 /// How long an update's answer is waited for.
@@ -127,14 +127,6 @@ pub(crate) async fn update(options: &Update, session: &Session) -> Result<()> {
         .post_within(&["workflows", &id, "update"], &body, wait)
         .await?;
     let status = plain(&answer["status"]);
-    if status == "failed" {
-        let text = format!(
-            "update {} of run {id} failed: {}",
-            options.name,
-            failure(&answer["error"])
-        );
-        return Err(Failure::new(Exit::WorkflowFailed, text));
-    }
     session.output.one(&answer, || match answer.get("result") {
         Some(_) => answer.field("result").pretty(),
         None => format!("update {} of {id} is {status}", plain(&answer["update_id"])),

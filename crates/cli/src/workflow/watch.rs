@@ -42,8 +42,8 @@ async fn follow(
         }
         match event.name.as_str() {
             "end" => return Ok(true),
-            // This server stops; another one, or its successor, goes on.
-            "goaway" => return Ok(false),
+            // This server stops: another one, or its successor, goes on. Or the token counts no more: coming again tells why.
+            "goaway" | "denied" => return Ok(false),
             "error" => return Err(Failure::new(Exit::Failure, event.data.plain())),
             _ if event.data.is_object() => session
                 .output

@@ -13,7 +13,7 @@ use crate::persistence::model::{
     Page, RollupKind, RollupOutcome, RollupRecord, TaskFilter, TaskRecord, TaskStatus,
 };
 
-/// Tasks that are looked at one by one, of each status, at most; beyond that the figures made of them are of the first so many.
+/// Tasks that wait which are looked at one by one, at most; beyond that the figures made of them are of the first so many.
 const TASKS_LOOKED_AT_MAX: usize = 10_000;
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -26,7 +26,7 @@ pub struct TaskQueueStats {
     pub by_priority: BTreeMap<i32, u64>,
     /// How long the task that has waited longest has waited.
     pub oldest_pending_task_age_ms: u64,
-    /// How long the tasks that workers have now had waited, on average.
+    /// How long an activity waited for its first attempt, on average over the last hours.
     pub avg_schedule_to_start_ms: f64,
     /// How long an activity took, on average over the last hours.
     pub avg_execution_time_ms: f64,
@@ -72,18 +72,17 @@ impl Client {
         stats.oldest_pending_task_age_ms = counts
             .oldest_pending_at
             .map_or(0, |since| age_ms(since, now));
-        for task in self.tasks_in(TaskStatus::Pending).await? {
+        for task in self.pending_tasks().await? {
             *stats.by_priority.entry(task.options.priority).or_default() += 1;
         }
-        stats.avg_schedule_to_start_ms = mean_wait_ms(&self.tasks_in(TaskStatus::Claimed).await?);
         let since = hour_of(now).checked_sub(HOUR).unwrap_or(Timestamp::MIN);
         stats.add_rollups(&store.rollups(since).await?, now);
         Ok(stats)
     }
 
-    async fn tasks_in(&self, status: TaskStatus) -> Result<Vec<TaskRecord>> {
+    async fn pending_tasks(&self) -> Result<Vec<TaskRecord>> {
         let filter = TaskFilter {
-            status: Some(status),
+            status: Some(TaskStatus::Pending),
             ..TaskFilter::default()
         };
         let mut tasks = Vec::new();
@@ -135,6 +134,7 @@ impl TaskQueueStats {
             of_type.p99_duration_ms = durations.p99_ms();
         }
         self.avg_execution_time_ms = all.mean_ms();
+        self.avg_schedule_to_start_ms = all.mean_wait_ms();
     }
 }
 
@@ -155,16 +155,4 @@ fn share_of_the_hour_before(now: Timestamp) -> f64 {
 
 fn age_ms(since: Timestamp, now: Timestamp) -> u64 {
     u64::try_from(now.as_millisecond() - since.as_millisecond()).unwrap_or_default()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a mean for people")]
-fn mean_wait_ms(claimed: &[TaskRecord]) -> f64 {
-    let waits: Vec<u64> = claimed
-        .iter()
-        .filter_map(|task| Some(age_ms(task.visible_at, task.claimed_at?)))
-        .collect();
-    if waits.is_empty() {
-        return 0.0;
-    }
-    waits.iter().sum::<u64>() as f64 / waits.len() as f64
 }

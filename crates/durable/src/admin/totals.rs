@@ -117,6 +117,8 @@ pub struct Durations {
     pub count: u64,
     /// All together, in milliseconds.
     pub total_ms: u64,
+    /// What activities waited for their first attempts, together, in milliseconds.
+    pub wait_ms: u64,
 }
 
 impl Durations {
@@ -126,6 +128,7 @@ impl Durations {
         *self.by_exp.entry(rollup.duration_exp).or_default() += count;
         self.count += count;
         self.total_ms += u64::try_from(rollup.total_ms).unwrap_or_default();
+        self.wait_ms += u64::try_from(rollup.wait_ms).unwrap_or_default();
     }
 
     /// Adds others.
@@ -135,16 +138,27 @@ impl Durations {
         }
         self.count += other.count;
         self.total_ms += other.total_ms;
+        self.wait_ms += other.wait_ms;
     }
 
     /// The mean, in milliseconds; 0 of nothing.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
     pub fn mean_ms(&self) -> f64 {
+        self.mean(self.total_ms)
+    }
+
+    /// The mean wait for the first attempt, in milliseconds; 0 of nothing.
+    #[must_use]
+    pub fn mean_wait_ms(&self) -> f64 {
+        self.mean(self.wait_ms)
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
+    fn mean(&self, sum_ms: u64) -> f64 {
         if self.count == 0 {
             0.0
         } else {
-            self.total_ms as f64 / self.count as f64
+            sum_ms as f64 / self.count as f64
         }
     }
 
@@ -180,6 +194,7 @@ mod tests {
             duration_exp: exp,
             count,
             total_ms,
+            wait_ms: 2 * count,
         }
     }
 
@@ -190,6 +205,7 @@ mod tests {
         durations.add(&rollup(3, 99, 600));
         durations.add(&rollup(10, 1, 1_000));
         assert_eq!((durations.p99_ms(), durations.mean_ms()), (8.0, 16.0));
+        assert_eq!(durations.mean_wait_ms(), 2.0);
         durations.add(&rollup(10, 1, 1_000));
         assert_eq!(durations.p99_ms(), 1024.0);
     }

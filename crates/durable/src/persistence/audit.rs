@@ -104,14 +104,27 @@ impl Change {
     }
 }
 
-/// A start. `heard`: its signals or updates reached a run, and at least one of them was new there.
-pub(crate) fn started(start: &StartRun, outcome: &StartOutcome, heard: bool) -> Option<Change> {
+/// What a start did beside what its outcome says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beside {
+    /// Its signals or updates reached a run, and at least one of them was new there.
+    pub(crate) heard: bool,
+    /// The run that was ended for it, by its reuse policy.
+    pub(crate) replaced: Option<Uuid>,
+}
+
+/// A start.
+pub(crate) fn started(start: &StartRun, outcome: &StartOutcome, beside: Beside) -> Option<Change> {
     let (run_id, created) = match outcome {
         StartOutcome::Started { run_id } => (*run_id, true),
-        StartOutcome::Existing { run_id } if heard => (*run_id, false),
+        StartOutcome::Existing { run_id } if beside.heard => (*run_id, false),
         StartOutcome::Existing { .. } | StartOutcome::Rejected(_) => return None,
     };
-    let detail = json!({ "workflow_type": start.workflow_type, "created": created });
+    let mut detail = json!({ "workflow_type": start.workflow_type, "created": created });
+    // The same run may be started again in the same call, which then joins it.
+    if let Some(replaced) = beside.replaced.filter(|_| created) {
+        detail["replaced"] = json!(replaced);
+    }
     Some(Change::run(run_id).detail(&detail))
 }
 
@@ -164,6 +177,7 @@ pub(crate) fn letters_purged(filter: &DlqFilter, count: u64) -> Option<Change> {
     let which = filter.activity_type.as_deref().unwrap_or("*");
     let detail = json!({
         "count": count,
+        "id": filter.id,
         "run_id": filter.run_id,
         "state": filter.state.map(DeadLetterState::as_str),
         "dead_before": filter.dead_before,

@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use super::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord,
-    OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
-    RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
-    SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
-    TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
+    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
+    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
+    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
     WorkerStatus,
 };
 use super::{Bell, Shards, StoreError, Transactions, WorkerPort};
@@ -274,6 +274,16 @@ pub trait WorkflowEventStore: WorkerPort {
 
     /// A run's log lines, by id.
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>>;
+
+    /// The run with the first of its events above `after`, at most `limit` and at most
+    /// [`PAGE_ROWS_MAX`](super::limits::PAGE_ROWS_MAX), as [`super::WorkerPort::load_history`] has them; there are more where the last of
+    /// them is below the run's `sequence`. None: no such run.
+    async fn list_events(
+        &self,
+        run_id: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Option<History>>;
 
     /// Audit rows, newest first, which is by id from the largest; the limit is clamped to 1..=1000.
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>>;

@@ -224,6 +224,7 @@ contract! {
         fn get_attributes(run_id: Uuid) -> Attributes => Read;
         fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord> => Read;
         fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord> => Read;
+        fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History> => Read;
         fn glance(now: Option<Timestamp>) -> Glance => Work | Read;
         fn counts() -> StoreCounts => Work | Read;
         fn rollups(from: Timestamp) -> Vec<RollupRecord> => Read;

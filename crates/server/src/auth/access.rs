@@ -8,7 +8,10 @@ use everruns_durable::core::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use tracing::{info, warn};
 
-use super::{Denied, Principal, Role, Scopes, TokenFile, TokenFileError, TokenHash, TokenRecord};
+use super::{
+    Denied, Pass, Permission, Principal, Role, Scopes, TokenFile, TokenFileError, TokenHash,
+    TokenRecord,
+};
 
 /// How often the token file is looked at, at most: so late a change counts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -82,17 +85,36 @@ impl Access {
     /// # Errors
     /// Whoever is not known: [`Denied::is_unauthenticated`].
     pub fn authenticate(&self, authorization: Option<&str>) -> Result<Principal, Denied> {
-        let guard = match &*self.door {
-            Door::Open => return Ok(anonymous()),
-            Door::Guarded(guard) => guard,
-        };
-        let header = authorization.ok_or(Denied::NoToken)?;
-        let (scheme, token) = header.trim().split_once(' ').ok_or(Denied::Malformed)?;
-        let token = token.trim_start();
-        if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
-            return Err(Denied::Malformed);
+        self.admit(authorization, None)
+            .map(|pass| pass.principal().clone())
+    }
+
+    /// Lets in whoever holds the token of an `Authorization` header, if their role permits this; what stays open keeps the pass.
+    ///
+    /// # Errors
+    /// Whoever is not known, or not allowed.
+    pub fn admit(
+        &self,
+        authorization: Option<&str>,
+        permission: Option<Permission>,
+    ) -> Result<Pass, Denied> {
+        if self.is_open() {
+            return Ok(Pass::new(self.clone(), None, permission, anonymous()));
         }
-        guard.holder_of(TokenHash::of(token), Timestamp::now())
+        let token = TokenHash::of(bearer(authorization)?);
+        let principal = self.holder_of(token)?;
+        if let Some(permission) = permission {
+            principal.require(permission)?;
+        }
+        Ok(Pass::new(self.clone(), Some(token), permission, principal))
+    }
+
+    /// Who holds the token of this hash now.
+    pub(super) fn holder_of(&self, token: TokenHash) -> Result<Principal, Denied> {
+        match &*self.door {
+            Door::Open => Ok(anonymous()),
+            Door::Guarded(guard) => guard.holder_of(token, Timestamp::now()),
+        }
     }
 
     /// The tokens that are known, for whoever may see them.
@@ -105,12 +127,36 @@ impl Access {
     }
 }
 
+#[cfg(test)]
+impl Access {
+    /// As if the last look at the file were long ago.
+    pub(super) fn look_now(&self) {
+        if let Door::Guarded(Guard {
+            file: Some(file), ..
+        }) = &*self.door
+        {
+            file.looked.lock().at = Instant::now().checked_sub(LOOK_EVERY).unwrap();
+        }
+    }
+}
+
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Access")
             .field("open", &self.is_open())
             .finish_non_exhaustive()
     }
+}
+
+/// The token of a header `Bearer TOKEN`.
+fn bearer(authorization: Option<&str>) -> Result<&str, Denied> {
+    let header = authorization.ok_or(Denied::NoToken)?;
+    let (scheme, token) = header.trim().split_once(' ').ok_or(Denied::Malformed)?;
+    let token = token.trim_start();
+    if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+        return Err(Denied::Malformed);
+    }
+    Ok(token)
 }
 
 fn anonymous() -> Principal {
@@ -180,12 +226,25 @@ impl Watched {
         looked.stamp = stamp;
         match TokenFile::read(&self.path) {
             Ok(file) => {
-                info!(tokens = file.tokens.len(), "the token file was read again");
-                *self.tokens.write() = file.tokens;
+                let before = std::mem::replace(&mut *self.tokens.write(), file.tokens.clone());
+                let gone = names_only_in(&before, &file.tokens);
+                let new = names_only_in(&file.tokens, &before);
+                info!(
+                    tokens = file.tokens.len(),
+                    ?new,
+                    ?gone,
+                    "the token file was read again"
+                );
             }
             Err(error) => warn!(%error, "the tokens read before stay in force"),
         }
     }
+}
+
+/// Names of tokens that are in the first list and, just so, not in the second.
+fn names_only_in<'a>(these: &'a [TokenRecord], those: &[TokenRecord]) -> Vec<&'a str> {
+    let only = these.iter().filter(|token| !those.contains(token));
+    only.map(|token| token.name.as_str()).collect()
 }
 
 impl Stamp {
@@ -204,7 +263,7 @@ impl Stamp {
 mod tests {
     use super::*;
 
-    fn bearer(access: &Access, token: &str) -> Result<Principal, Denied> {
+    fn come(access: &Access, token: &str) -> Result<Principal, Denied> {
         access.authenticate(Some(&format!("Bearer {token}")))
     }
 
@@ -212,26 +271,16 @@ mod tests {
         TokenFile { tokens }.write(path).unwrap();
     }
 
-    /// As if the last look were long ago.
-    fn let_it_look(access: &Access) {
-        if let Door::Guarded(Guard {
-            file: Some(file), ..
-        }) = &*access.door
-        {
-            file.looked.lock().at = Instant::now().checked_sub(LOOK_EVERY).unwrap();
-        }
-    }
-
     #[test]
     fn only_known_tokens_come_in() {
         let token = TokenRecord::new("ci", Role::Reader, "secret");
         let access = Access::guarded(vec![token], None).unwrap();
-        assert_eq!(bearer(&access, "secret").unwrap().name, "ci");
+        assert_eq!(come(&access, "secret").unwrap().name, "ci");
         assert_eq!(
             access.authenticate(Some("bearer secret")).unwrap().name,
             "ci"
         );
-        assert_eq!(bearer(&access, "Secret"), Err(Denied::Unknown));
+        assert_eq!(come(&access, "Secret"), Err(Denied::Unknown));
         assert_eq!(access.authenticate(None), Err(Denied::NoToken));
         for header in ["", "secret", "Bearer", "Bearer ", "Basic secret"] {
             assert_eq!(
@@ -245,8 +294,8 @@ mod tests {
     #[test]
     fn nobody_comes_in_where_there_are_no_tokens() {
         let access = Access::guarded(Vec::new(), None).unwrap();
-        assert_eq!(bearer(&access, ""), Err(Denied::Malformed));
-        assert_eq!(bearer(&access, "x"), Err(Denied::Unknown));
+        assert_eq!(come(&access, ""), Err(Denied::Malformed));
+        assert_eq!(come(&access, "x"), Err(Denied::Unknown));
     }
 
     #[test]
@@ -255,7 +304,7 @@ mod tests {
         token.expires_at = Some("2020-01-01T00:00:00Z".parse().unwrap());
         let access = Access::guarded(vec![token], None).unwrap();
         let name = "old".to_owned();
-        assert_eq!(bearer(&access, "secret"), Err(Denied::Expired { name }));
+        assert_eq!(come(&access, "secret"), Err(Denied::Expired { name }));
     }
 
     #[test]
@@ -264,19 +313,19 @@ mod tests {
         let path = folder.path().join("tokens.toml");
         write(&path, vec![TokenRecord::new("a", Role::Reader, "one")]);
         let access = Access::guarded(Vec::new(), Some(path.clone())).unwrap();
-        assert!(bearer(&access, "one").is_ok());
+        assert!(come(&access, "one").is_ok());
 
         write(&path, vec![TokenRecord::new("b", Role::Admin, "two")]);
-        let_it_look(&access);
-        assert_eq!(bearer(&access, "one"), Err(Denied::Unknown));
-        assert_eq!(bearer(&access, "two").unwrap().role, Role::Admin);
+        access.look_now();
+        assert_eq!(come(&access, "one"), Err(Denied::Unknown));
+        assert_eq!(come(&access, "two").unwrap().role, Role::Admin);
 
         std::fs::write(&path, "[[token").unwrap();
-        let_it_look(&access);
-        assert!(bearer(&access, "two").is_ok(), "a mistake locks nobody out");
+        access.look_now();
+        assert!(come(&access, "two").is_ok(), "a mistake locks nobody out");
 
         write(&path, Vec::new());
-        let_it_look(&access);
-        assert_eq!(bearer(&access, "two"), Err(Denied::Unknown));
+        access.look_now();
+        assert_eq!(come(&access, "two"), Err(Denied::Unknown));
     }
 }

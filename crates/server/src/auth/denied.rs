@@ -20,6 +20,12 @@ pub enum Denied {
         /// Whose.
         name: String,
     },
+    /// The token is another one than when the stream was opened: its role or its scopes have changed.
+    #[error("token {name:?} has changed since this stream was opened")]
+    Changed {
+        /// Whose.
+        name: String,
+    },
     /// The role does not permit it.
     #[error("token {name:?} has the role {role}, which does not include {permission}")]
     Forbidden {
@@ -29,6 +35,12 @@ pub enum Denied {
         role: Role,
         /// What was needed.
         permission: Permission,
+    },
+    /// A key of the start belongs to a run of another type than those the token is limited to.
+    #[error("the workflow id or idempotency key belongs to what token {name:?} may not use")]
+    Taken {
+        /// Whose.
+        name: String,
     },
     /// The token is limited to other types or queues.
     #[error("token {name:?} may not use {kind} {what:?}")]
@@ -48,7 +60,11 @@ impl Denied {
     pub const fn is_unauthenticated(&self) -> bool {
         matches!(
             self,
-            Self::NoToken | Self::Malformed | Self::Unknown | Self::Expired { .. }
+            Self::NoToken
+                | Self::Malformed
+                | Self::Unknown
+                | Self::Expired { .. }
+                | Self::Changed { .. }
         )
     }
 
@@ -60,8 +76,10 @@ impl Denied {
                 "send the header `Authorization: Bearer TOKEN`; `durable token create` makes one"
             }
             Self::Unknown => "check the token; `durable token list` shows those that are known",
+            Self::Changed { .. } => "open it again: what the token may do now counts from then on",
             Self::Expired { .. } => "make a new one with `durable token create`",
             Self::Forbidden { .. } => "use a token with a role that includes it",
+            Self::Taken { .. } => "choose another one",
             Self::OutOfScope { .. } => "use a token whose scopes include it",
         }
     }

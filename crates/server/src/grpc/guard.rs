@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::status;
 use crate::App;
-use crate::auth::{Denied, Permission};
+use crate::auth::{Denied, Pass, Permission};
 
 /// Who is let in to a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub const METHODS: &[(&str, Admission)] = &[
     ),
 ];
 
-/// Lets a request in with its [`crate::auth::Principal`], or answers why not.
+/// Lets a request in with its [`Pass`] and its [`crate::auth::Principal`], or answers why not.
 pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let admission = METHODS.iter().find(|(method, _)| *method == path);
@@ -100,30 +100,30 @@ pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Ne
         return refused(Status::unimplemented(unknown));
     };
     if *admission != Admission::Public {
-        match principal(&app, &request, *admission) {
-            Ok(principal) => request.extensions_mut().insert(principal),
+        match pass(&app, &request, *admission) {
+            Ok(pass) => {
+                let extensions = request.extensions_mut();
+                extensions.insert(pass.principal().clone());
+                extensions.insert(pass);
+            }
             Err(denied) => return refused(status::denied(&denied)),
-        };
+        }
     }
     next.run(request).await
 }
 
-fn principal(
-    app: &App,
-    request: &Request,
-    admission: Admission,
-) -> Result<crate::auth::Principal, Denied> {
+fn pass(app: &App, request: &Request, admission: Admission) -> Result<Pass, Denied> {
     let header = request.headers().get(AUTHORIZATION);
     let header = match header.map(|value| value.to_str()) {
         Some(Err(_)) => return Err(Denied::Malformed),
         Some(Ok(text)) => Some(text),
         None => None,
     };
-    let principal = app.access().authenticate(header)?;
-    if let Admission::Needs(permission) = admission {
-        principal.require(permission)?;
-    }
-    Ok(principal)
+    let permission = match admission {
+        Admission::Needs(permission) => Some(permission),
+        Admission::Public | Admission::Known => None,
+    };
+    app.access().admit(header, permission)
 }
 
 /// An answer in gRPC's own form: HTTP 200, the status in the headers.

@@ -201,6 +201,7 @@ pub(super) async fn list_dlq(
     let page = page(List::DeadLetters, params.limit, params.cursor.as_deref())?;
     let state = params.state.unwrap_or(LetterState::Dead);
     let filter = DlqFilter {
+        id: None,
         run_id: params.run_id,
         activity_type: params.activity_type,
         state: Some(state.into()),
@@ -318,6 +319,7 @@ pub(super) async fn purge_dlq(
     }
     let max = request.limit.map_or(1_000, |limit| limit.0);
     let filter = DlqFilter {
+        id: None,
         run_id: request.run_id,
         activity_type: request.activity_type,
         state: request.state.map(Into::into),
@@ -341,29 +343,20 @@ async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Json<LetterView>,
         .map(|letter| Json(letter.into()))
 }
 
-/// A letter by its id alone. Letters are kept by run, so they are gone through; there are few of them where all is well.
+/// A letter by its id alone.
 async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
-    let mut page = Page {
-        limit: 1_000,
+    let filter = DlqFilter {
+        id: Some(id),
+        ..DlqFilter::default()
+    };
+    let only = Page {
+        limit: 1,
         offset: 0,
     };
-    loop {
-        let letters = app
-            .client()
-            .list_dead_letters(DlqFilter::default(), page)
-            .await?;
-        let read = letters.len();
-        if let Some(letter) = letters.into_iter().find(|letter| letter.id == id) {
-            caller.require_queue(&letter.activity_type)?;
-            caller.within_scope(app, letter.run_id).await?;
-            return Ok(letter);
-        }
-        if read < page.rows() {
-            return Err(Problem::new(
-                Code::NotFound,
-                format!("there is no dead letter {id}"),
-            ));
-        }
-        page.offset += read;
-    }
+    let found = app.client().list_dead_letters(filter, only).await?;
+    let missing = || Problem::new(Code::NotFound, format!("there is no dead letter {id}"));
+    let letter = found.into_iter().next().ok_or_else(missing)?;
+    caller.require_queue(&letter.activity_type)?;
+    caller.within_scope(app, letter.run_id).await?;
+    Ok(letter)
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::extract::key_of;
 use super::problem::{Code, Problem};
 use crate::App;
-use crate::auth::{Permission, Principal};
+use crate::auth::{Pass, Permission, Principal};
 
 /// Lets a request through if its token permits it, and leaves a note of who it is and what they do.
 pub(super) async fn admit(
@@ -29,16 +29,12 @@ pub(super) async fn admit(
     let header = request.headers().get(AUTHORIZATION);
     // What is no text is no token; it is refused like any other that is not known.
     let header = header.map(|value| value.to_str().unwrap_or_default().to_owned());
-    let principal = app
-        .access()
-        .authenticate(header.as_deref())
-        .and_then(|principal| principal.require(permission).map(|()| principal));
-    match principal {
-        Ok(principal) => {
+    match app.access().admit(header.as_deref(), Some(permission)) {
+        Ok(pass) => {
             // A key that cannot be used is refused by the routes that use one; the others never look at it.
             let idempotency_key = key_of(request.headers()).unwrap_or_default();
             let caller = Caller {
-                principal,
+                pass,
                 action,
                 idempotency_key,
             };
@@ -52,7 +48,7 @@ pub(super) async fn admit(
 /// Who calls, and which operation. A handler without it still runs behind [`admit`].
 #[derive(Clone)]
 pub(super) struct Caller {
-    principal: Principal,
+    pass: Pass,
     /// The operation's id in the description.
     action: Arc<str>,
     idempotency_key: Option<String>,
@@ -62,7 +58,7 @@ impl Deref for Caller {
     type Target = Principal;
 
     fn deref(&self) -> &Principal {
-        &self.principal
+        self.pass.principal()
     }
 }
 
@@ -77,6 +73,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
+    /// The right to go on, for a stream that stays open.
+    pub(super) fn into_pass(self) -> Pass {
+        self.pass
+    }
+
     /// A run that is within the caller's scope.
     pub(super) async fn run(&self, app: &App, id: Uuid) -> Result<RunRecord, Problem> {
         let run = app.client().get(id).await?;
@@ -87,7 +88,7 @@ impl Caller {
     /// The client for what the caller does: what it changes leaves an audit row.
     pub(super) fn acting(&self, app: &App) -> Result<Client, Problem> {
         let key = self.idempotency_key.clone();
-        Ok(app.acting(&self.principal, &self.action, key)?)
+        Ok(app.acting(self.pass.principal(), &self.action, key)?)
     }
 
     /// The same for what they do to a run, if it is within their scope.

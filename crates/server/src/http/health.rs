@@ -67,7 +67,7 @@ pub(super) struct TaskStatsView {
     /// Tasks that could be claimed now, by priority.
     by_priority: BTreeMap<String, u64>,
     oldest_pending_task_age_ms: u64,
-    /// How long the tasks that workers have now had waited.
+    /// How long an activity waited for its first attempt, on average over the last hours.
     avg_schedule_to_start_ms: f64,
     avg_execution_time_ms: f64,
 }

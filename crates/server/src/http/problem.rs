@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -74,6 +75,12 @@ impl Problem {
     pub(super) fn error(mut self, failure: Option<FailureView>) -> Self {
         self.0.error = failure;
         self
+    }
+
+    /// The same as the last event of a stream that ends for it.
+    pub(super) fn into_event(self) -> Event {
+        let data = serde_json::to_string(&self.0).unwrap_or_default();
+        Event::default().event("denied").data(data)
     }
 
     pub(super) fn retry_after(mut self, time: Duration) -> Self {
@@ -149,6 +156,7 @@ codes! {
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is of another kind";
     QueryFailed = "query_failed", UNPROCESSABLE_ENTITY, "The query failed";
+    UpdateFailed = "update_failed", UNPROCESSABLE_ENTITY, "The update was refused or failed";
     InboxFull = "inbox_full", TOO_MANY_REQUESTS, "Too much waits for the run";
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server has a bug";
     Overloaded = "overloaded", SERVICE_UNAVAILABLE, "Too much is waiting";

@@ -42,6 +42,16 @@ impl From<Denied> for Problem {
     }
 }
 
+impl Problem {
+    /// The server is about to stop and keeps nobody waiting.
+    pub(super) fn shutting_down() -> Self {
+        let detail = "this server stops before there is an answer";
+        Self::new(Code::ShuttingDown, detail)
+            .hint("try again after the time in Retry-After")
+            .retry_after(COME_BACK)
+    }
+}
+
 /// The first predicate that holds decides.
 fn code_of(error: &Error) -> Code {
     let table: &[(bool, Code)] = &[
@@ -59,6 +69,7 @@ fn code_of(error: &Error) -> Code {
         ),
         (error.is_inbox_full(), Code::InboxFull),
         (error.is_invalid(), Code::InvalidRequest),
+        (error.is_update_failed(), Code::UpdateFailed),
         (error.failure().is_some(), Code::QueryFailed),
         (error.is_retryable(), Code::Unavailable),
     ];
@@ -74,6 +85,7 @@ fn with_advice(problem: Problem, error: &Error) -> Problem {
         Code::RunFinished => {
             problem.hint("a run that failed can be retried; any other takes a new start")
         }
+        Code::UpdateFailed => problem.hint("error says why; another update can be sent"),
         Code::Conflict => problem.hint("look at what is there, then decide again"),
         Code::NoWorker => problem.hint("start a worker that hosts the workflow"),
         Code::NotBegun | Code::InboxFull => {

@@ -19,8 +19,7 @@ pub(super) struct FailureView {
     message: String,
     /// Whether trying again may help.
     retryable: bool,
-    /// Structured details.
-    #[serde(skip_serializing_if = "Payload::is_absent")]
+    /// Structured details; null where there are none.
     #[schema(value_type = Value)]
     details: Payload,
     /// What caused it.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use durable_proto::v1;
-use durable_server::auth::{Permission, Role};
+use durable_server::auth::{Access, Names, Permission, Role, TokenFile, TokenRecord};
 use durable_server::grpc::{Admission, METHODS, REQUEST_BYTES_MAX};
 use everruns_durable::Client;
 use everruns_durable::core::Payload;
+use everruns_durable::remote::Connect;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request, Status};
@@ -206,7 +207,6 @@ async fn starting_twice_under_one_key_is_starting_once() {
 
 #[tokio::test]
 async fn a_token_for_some_types_hosts_no_others() {
-    use durable_server::auth::{Access, Names, TokenRecord};
     let mut token = TokenRecord::new("w", Role::Worker, "secret");
     token.queues = Some(Names::new(["mail.*"]));
     token.workflow_types = Some(Names::new(["trip"]));
@@ -229,6 +229,93 @@ async fn a_token_for_some_types_hosts_no_others() {
     };
     let refused = Workman::connect(&mut caller, hosts).await;
     assert_eq!(refused.err().unwrap().code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn keys_of_runs_of_other_types_lead_a_scoped_token_nowhere() {
+    let mut token = TokenRecord::new("o", Role::Operator, "secret");
+    token.workflow_types = Some(Names::new(["trip"]));
+    let admin = TokenRecord::new("a", Role::Admin, "all");
+    let access = Access::guarded(vec![token, admin], None).unwrap();
+    let place = Place::with(access).await;
+    let start = async |token: &str, new: v1::NewWorkflow| {
+        let mut caller = place.caller(Some(token.to_owned())).await;
+        let workflows = vec![new];
+        let request = v1::CreateDurableWorkflowRequest { workflows };
+        let answer = caller.create_durable_workflow(request).await.unwrap();
+        answer.into_inner().workflows.remove(0)
+    };
+    let of_type = |name: &str| v1::NewWorkflow {
+        workflow_type: name.to_owned(),
+        workflow_id: "id".to_owned(),
+        idempotency_key: "key".to_owned(),
+        reuse_policy: v1::ReusePolicy::TerminateIfRunning.into(),
+        ..v1::NewWorkflow::default()
+    };
+    let foreign = start("all", of_type("payroll")).await;
+    let by_id = v1::NewWorkflow {
+        idempotency_key: String::new(),
+        ..of_type("trip")
+    };
+    let by_key = v1::NewWorkflow {
+        workflow_id: String::new(),
+        ..of_type("trip")
+    };
+    for own in [by_id, by_key] {
+        let refused = start("secret", own).await;
+        assert!(refused.refusal.contains("may not use"), "{refused:?}");
+        assert!(!refused.refusal.contains(&foreign.run_id), "{refused:?}");
+    }
+    let client = Client::connect(Connect::to(&place.url).token("secret")).await;
+    let own = client.unwrap().start_named("trip", Payload::null());
+    let own = own.workflow_id("id").signal("go", &Payload::null());
+    assert!(own.await.err().unwrap().is_denied());
+    let dump = place.store.dump().await.unwrap();
+    assert_eq!(dump.runs.len(), 1, "{dump:?}");
+    assert!(!dump.runs[0].run.status.is_terminal(), "{dump:?}");
+}
+
+#[tokio::test]
+async fn revoked_token_ends_the_streams_it_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let keep = |tokens: Vec<TokenRecord>| TokenFile { tokens }.write(&path).unwrap();
+    keep(vec![TokenRecord::new("w", Role::Worker, "secret")]);
+    let place = Place::with(Access::guarded(Vec::new(), Some(path.clone())).unwrap()).await;
+    let secret = || Some("secret".to_owned());
+    let mut caller = place.caller(secret()).await;
+    let activities = v1::Hello {
+        activity_types: vec!["mail".to_owned()],
+        ..hello("w")
+    };
+    let mut workman = Workman::connect(&mut caller, activities).await.unwrap();
+    let request = v1::SubscribeTaskNotificationsRequest::default();
+    let news = caller.subscribe_task_notifications(request).await.unwrap();
+    let mut news = news.into_inner();
+    assert!(news.message().await.unwrap().is_some(), "it is open");
+    let mut rings = place.rings(secret()).await;
+
+    keep(Vec::new());
+    let refused = patient(workman.hear()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    let refused = patient(news.message()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused}");
+    let refused = patient(async {
+        loop {
+            match rings.message().await {
+                Ok(ring) => assert!(ring.is_some(), "it ends with a reason"),
+                Err(refused) => return refused,
+            }
+        }
+    });
+    assert_eq!(refused.await.code(), Code::Unauthenticated);
+}
+
+/// Waits no longer than what should come could ever take.
+async fn patient<T>(something: impl Future<Output = T>) -> T {
+    let patience = Duration::from_secs(60);
+    let came = tokio::time::timeout(patience, something).await;
+    came.expect("it comes")
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_proto::v1::StorePart;
 use durable_proto::v1::store_client::StoreClient;
 use durable_proto::v1::worker_client::WorkerClient;
+use durable_proto::v1::{StorePart, StoreRing};
 use durable_server::auth::{Access, Role, TokenRecord};
 use durable_server::{App, AppSettings, grpc};
 use everruns_durable::engine::Settings;
@@ -18,7 +18,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use tonic::{Request, Status, Streaming};
 
 /// A server that serves until it is dropped.
 pub(crate) struct Place {
@@ -98,7 +98,12 @@ impl Place {
         change(&mut settings);
         let engine = Engine::on(Arc::clone(&store)).settings(settings);
         let engine = engine.start().await.expect("starts");
-        let app = App::new(engine.client(), access, AppSettings::default());
+        // Whoever stays is asked for its token again and again.
+        let app_settings = AppSettings {
+            recheck_interval: Duration::from_millis(20),
+            ..AppSettings::default()
+        };
+        let app = App::new(engine.client(), access, app_settings);
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         tokio::spawn(serve(listener, grpc::routes(app.clone())));
         Self {
@@ -138,6 +143,15 @@ impl Place {
             Door::Operate => caller.operate(parts).await,
         };
         answer?.into_inner().message().await.map(drop)
+    }
+
+    /// A place at the bell; nothing is rung.
+    pub(crate) async fn rings(&self, token: Option<String>) -> Streaming<StoreRing> {
+        let endpoint = Endpoint::from_shared(self.url.clone()).expect("a URL");
+        let channel = endpoint.connect().await.expect("connects");
+        let mut caller = StoreClient::with_interceptor(channel, Bearer(token));
+        let rings = caller.ring(tokio_stream::pending()).await;
+        rings.expect("is let in").into_inner()
     }
 
     pub(crate) async fn caller(&self, token: Option<String>) -> Caller {

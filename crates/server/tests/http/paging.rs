@@ -1,5 +1,11 @@
 //! Lists.
 
+use std::sync::Arc;
+
+use durable_server::auth::Access;
+use durable_testkit::faults::{FaultRates, FaultyStore};
+use everruns_durable::persistence::MemoryStore;
+use everruns_durable::prelude::*;
 use reqwest::StatusCode;
 use serde_json::json;
 
@@ -90,6 +96,27 @@ async fn cursor_of_another_list_or_changed_is_refused(world: World) {
         .get("/workflows?cursor=")
         .await
         .refused(StatusCode::BAD_REQUEST, "invalid_cursor");
+}
+
+/// A page costs what is on it, however long the history is; so does a look of the stream.
+#[tokio::test]
+async fn what_is_not_shown_is_not_read() {
+    let memory = Arc::new(MemoryStore::new());
+    let store = Arc::new(FaultyStore::new(memory, 0, FaultRates::NONE));
+    let world = World::with(Engine::on(Arc::clone(&store) as _), Access::open(), None).await;
+    let id = world.start("increment", json!(1)).await;
+    world.ended(&id).await;
+    let calls = || {
+        let counts = store.faults();
+        ["load_history", "list_events"].map(|method| counts.get(method).map_or(0, |c| c.calls))
+    };
+    let before = calls();
+    let page = world.get(&format!("/workflows/{id}/events?limit=2")).await;
+    let events = page.expect(StatusCode::OK)["events"].clone();
+    assert_eq!(events.as_array().unwrap().len(), 2);
+    let stream = world.get(&format!("/workflows/{id}/events/stream")).await;
+    assert!(stream.text.contains("event: end"), "{stream:?}");
+    assert_eq!(calls(), [before[0], before[1] + 2]);
 }
 
 on_every_store!(

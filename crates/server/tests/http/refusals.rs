@@ -2,6 +2,7 @@
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::world::{Answer, World};
 
@@ -208,4 +209,34 @@ async fn draining_server_is_alive_and_not_ready() {
     assert!(answer["reasons"][0].as_str().unwrap().contains("draining"));
     world.get("/livez").await.expect(StatusCode::OK);
     world.get("/healthz").await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn draining_server_keeps_nobody_waiting() {
+    let world = World::open().await;
+    // Nobody hosts it: nothing that is asked of it is answered.
+    let id = world.start("elsewhere", Value::Null).await;
+    let run_id: Uuid = id.parse().unwrap();
+    let update = json!({"name": "x", "update_id": "u"});
+    let path = format!("/workflows/{id}/update?wait=60s");
+    let asked = world.post(&path, &update);
+    let drain = async {
+        let store = world.app.store();
+        while store.get_update(run_id, "u").await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+        world.app.draining().cancel();
+    };
+    let (asked, ()) = tokio::join!(asked, drain);
+    assert_eq!(asked.expect(StatusCode::ACCEPTED)["status"], "pending");
+    let polled = world
+        .get(&format!("/workflows/{id}/updates/u?wait=60s"))
+        .await;
+    assert_eq!(polled.expect(StatusCode::ACCEPTED)["status"], "pending");
+    let query = json!({"name": "q"});
+    let query = world.post(&format!("/workflows/{id}/query"), &query).await;
+    query.refused(StatusCode::SERVICE_UNAVAILABLE, "shutting_down");
+    assert!(query.headers.contains_key("retry-after"));
+    let result = world.get(&format!("/workflows/{id}/result?wait=60s")).await;
+    result.expect(StatusCode::ACCEPTED);
 }

@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use durable_server::auth::{Access, Names, Role, TokenRecord};
+use durable_server::auth::{Access, Names, Permission, Role, TokenRecord};
 use durable_server::http;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -38,10 +38,15 @@ async fn every_route_asks_every_role() {
     let mut world = World::guarded(access()).await;
     let listed = http::listed();
     assert!(listed.len() > 40, "{}", listed.len());
-    for (method, path, permission) in listed {
+    // What stands beside the table, for scrapers that know no prefix.
+    let beside = ("GET".to_owned(), "/metrics".to_owned(), Permission::Read);
+    for (method, path, permission) in listed.into_iter().chain([beside]) {
         let method: Method = method.parse().unwrap();
-        for prefix in [http::PREFIX, http::ALIAS] {
-            let path = filled(&path).replace(http::PREFIX, prefix);
+        let mut paths = [http::PREFIX, http::ALIAS]
+            .map(|prefix| filled(&path).replace(http::PREFIX, prefix))
+            .to_vec();
+        paths.dedup();
+        for path in paths {
             for token in [None, Some("wrong"), Some("expired")] {
                 world.carry(token);
                 let answer = world.send(world.request(method.clone(), &path)).await;
@@ -242,4 +247,33 @@ async fn what_belongs_to_runs_of_other_types_is_out_of_scope() {
             answer.text
         );
     }
+}
+
+#[tokio::test]
+async fn key_of_a_run_of_another_type_leads_a_scoped_token_nowhere() {
+    let mut world = World::guarded(access()).await;
+    world.carry(Some("admin"));
+    let foreign = json!({"workflow_type": "durable.program", "idempotency_key": "k",
+        "input": {"steps": [{"do": "wait_signal", "name": "go"}]}});
+    let foreign = world.post("workflows", &foreign).await;
+    let id = foreign.expect(StatusCode::CREATED)["id"].clone();
+    let id = id.as_str().unwrap();
+
+    world.carry(Some("typed"));
+    let own = json!({"workflow_type": "holding", "idempotency_key": "k"});
+    let with_signal = json!({"start": own, "signal": {"signal_type": "go"}});
+    for (path, body) in [
+        ("workflows", own),
+        ("workflows/signal-with-start", with_signal),
+    ] {
+        let answer = world.post(path, &body).await;
+        answer.refused(StatusCode::FORBIDDEN, "forbidden");
+        for secret in [id, "durable.program"] {
+            assert!(!answer.text.contains(secret), "{path}: {}", answer.text);
+        }
+    }
+
+    world.carry(Some("admin"));
+    let events = world.get(&format!("/workflows/{id}/events")).await;
+    assert!(!events.text.contains("signal.received"), "{}", events.text);
 }

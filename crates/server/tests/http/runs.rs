@@ -168,14 +168,18 @@ async fn queries_and_updates_are_answered(world: World) {
         .await
         .expect(StatusCode::OK);
     assert_eq!(polled["result"], 3);
-    let refused = world
-        .post(&path, &json!({"name": "add", "input": -1}))
-        .await
-        .expect(StatusCode::OK);
+    let negative = json!({"name": "add", "input": -1, "update_id": "u2"});
+    let refused = world.post(&path, &negative).await;
+    let refused = refused.refused(StatusCode::UNPROCESSABLE_ENTITY, "update_failed");
+    let error =
+        json!({"type": "Negative", "message": "only more", "retryable": false, "details": null});
     assert_eq!(
-        (&refused["status"], &refused["error"]["type"]),
-        (&json!("failed"), &json!("Negative"))
+        (&refused["error"], &refused["run_id"]),
+        (&error, &json!(id))
     );
+    let polled = world.get(&format!("/workflows/{id}/updates/u2")).await;
+    let failed = json!({"id": id, "update_id": "u2", "status": "failed", "error": error});
+    assert_eq!(polled.expect(StatusCode::OK), failed);
     world
         .get(&format!("/workflows/{id}/updates/nobody"))
         .await

@@ -1,10 +1,16 @@
 //! What is sent as it happens.
 
+use std::time::Duration;
+
+use durable_server::auth::{Access, Role, TokenFile, TokenRecord};
 use futures_util::StreamExt as _;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::world::World;
+
+/// After so long a stream that should end never will.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads server-sent events until the stream ends or `enough` says so.
 async fn read(response: reqwest::Response, enough: impl Fn(&str) -> bool) -> String {
@@ -65,6 +71,37 @@ async fn draining_server_sends_its_readers_away() {
     world.app.draining().cancel();
     let text = read(response, |_| false).await;
     assert!(text.contains("event: goaway"), "{text}");
+}
+
+#[tokio::test]
+async fn revoked_token_ends_the_streams_it_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let keep = |tokens: Vec<TokenRecord>| TokenFile { tokens }.write(&path).unwrap();
+    let operator = TokenRecord::new("op", Role::Operator, "stays");
+    let reader = TokenRecord::new("reader", Role::Reader, "secret");
+    keep(vec![operator.clone(), reader]);
+    let access = Access::guarded(Vec::new(), Some(path.clone())).unwrap();
+    let mut world = World::suspicious(access).await;
+    world.carry(Some("stays"));
+    let id = world.start("holding", Value::Null).await;
+    world.carry(Some("secret"));
+    let mut open = Vec::new();
+    for path in [
+        format!("/workflows/{id}/events/stream"),
+        "metrics/stream".to_owned(),
+    ] {
+        open.push(world.request(Method::GET, &path).send().await.unwrap());
+    }
+    keep(vec![operator]);
+    for response in open {
+        let all = tokio::time::timeout(PATIENCE, read(response, |_| false)).await;
+        let text = all.expect("the stream ends");
+        let last = text.trim_end().rsplit("\n\n").next().unwrap();
+        let data = last.strip_prefix("event: denied\ndata: ").expect(&text);
+        let problem: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(problem["code"], "unauthenticated", "{problem}");
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! How the system does.
 
+use std::collections::BTreeMap;
+
 use durable_server::auth::Access;
-use everruns_durable::core::{CircuitState, Payload};
+use everruns_durable::core::{CircuitState, Payload, Timestamp};
 use everruns_durable::persistence::model::BreakerRecord;
 use everruns_durable::prelude::*;
 use everruns_durable::reliability::AdmissionSettings;
@@ -10,33 +12,99 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
+/// What the events of runs say about an activity type.
+#[derive(Default)]
+struct Seen {
+    completed: u64,
+    failed: u64,
+    /// Of each: from its last attempt's start to the end, in whole milliseconds.
+    took_ms: Vec<i64>,
+    /// Of each: from when it was scheduled to its first attempt's start.
+    waited_ms: Vec<i64>,
+}
+
+impl Seen {
+    /// Reads the events of a run with one activity.
+    fn read(&mut self, events: &[Value]) {
+        let of_type = |name: &'static str| {
+            let events = events.iter();
+            events.filter(move |event| event["event_type"] == name)
+        };
+        let at = |value: &Value| value.as_str().unwrap().parse::<Timestamp>().unwrap();
+        let millis = |from: Timestamp, until: Timestamp| {
+            (until.as_microsecond() - from.as_microsecond()).max(0) / 1000
+        };
+        let scheduled = at(&of_type("activity.scheduled").next().unwrap()["created_at"]);
+        let started = |event: &Value| at(&event["event_data"]["started_at"]);
+        let first = started(of_type("activity.started").next().unwrap());
+        let last = started(of_type("activity.started").next_back().unwrap());
+        self.completed += of_type("activity.completed").count() as u64;
+        self.failed += of_type("activity.failed").count() as u64;
+        let mut ends = of_type("activity.completed").chain(of_type("activity.failed"));
+        self.took_ms
+            .push(millis(last, at(&ends.next().unwrap()["created_at"])));
+        self.waited_ms.push(millis(scheduled, first));
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a mean")]
+fn mean(all: &[i64]) -> f64 {
+    all.iter().sum::<i64>() as f64 / all.len() as f64
+}
+
+/// The power of two that none is above.
+fn within(all: &[i64]) -> f64 {
+    let longest = *all.iter().max().unwrap();
+    let exponent = i64::BITS - longest.leading_zeros();
+    f64::from(exponent).exp2()
+}
+
 async fn statistics_are_what_the_events_say(world: World) {
     let mut ids = Vec::new();
     for n in 0..5 {
-        ids.push(world.start("increment", json!(n)).await);
+        ids.push(("add_one", world.start("increment", json!(n)).await));
     }
-    ids.push(world.start("failing", Value::Null).await);
-    let (mut completed, mut failed) = (0, 0);
-    for id in &ids {
+    ids.push(("break_down", world.start("failing", Value::Null).await));
+    let step = json!({"do": "activity", "type": "sleep", "input": {"ms": 20}});
+    let napping = world.start("durable.program", json!({"steps": [step]}));
+    ids.push(("sleep", napping.await));
+    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
+    for (activity_type, id) in &ids {
         world.ended(id).await;
-        let page = world
-            .get(&format!("/workflows/{id}/events"))
-            .await
-            .expect(StatusCode::OK);
-        for event in page["events"].as_array().unwrap() {
-            completed += u64::from(event["event_type"] == "activity.completed");
-            failed += u64::from(event["event_type"] == "activity.failed");
-        }
+        let page = world.get(&format!("/workflows/{id}/events")).await;
+        let page = page.expect(StatusCode::OK);
+        let of_type = seen.entry(activity_type).or_default();
+        of_type.read(page["events"].as_array().unwrap());
     }
-    assert_eq!((completed, failed), (5, 1));
-    let stats = world.get("tasks/stats").await.expect(StatusCode::OK);
-    let by_type = &stats["by_activity_type"];
     assert_eq!(
-        by_type["add_one"]["completed_last_hour"], completed,
+        (seen["add_one"].completed, seen["break_down"].failed),
+        (5, 1)
+    );
+    let stats = world.get("tasks/stats").await.expect(StatusCode::OK);
+    for (activity_type, seen) in &seen {
+        let told = &stats["by_activity_type"][activity_type];
+        assert_eq!(told["completed_last_hour"], seen.completed, "{stats}");
+        assert_eq!(told["failed_last_hour"], seen.failed, "{stats}");
+        assert_eq!(told["avg_duration_ms"], mean(&seen.took_ms), "{stats}");
+        assert_eq!(told["p99_duration_ms"], within(&seen.took_ms), "{stats}");
+        assert_eq!((&told["pending"], &told["claimed"]), (&json!(0), &json!(0)));
+    }
+    let all = |of: fn(&Seen) -> &Vec<i64>| {
+        let all: Vec<i64> = seen.values().flat_map(of).copied().collect();
+        mean(&all)
+    };
+    assert_eq!(
+        stats["avg_execution_time_ms"],
+        all(|seen| &seen.took_ms),
         "{stats}"
     );
-    assert_eq!(by_type["break_down"]["failed_last_hour"], failed, "{stats}");
-    assert_eq!(by_type["add_one"]["pending"], 0);
+    assert_eq!(
+        stats["avg_schedule_to_start_ms"],
+        all(|seen| &seen.waited_ms),
+        "{stats}"
+    );
+    assert_eq!(stats["by_priority"], json!({}), "{stats}");
+    assert_eq!(stats["oldest_pending_task_age_ms"], 0, "{stats}");
     let health = world.get("health").await.expect(StatusCode::OK);
     assert_eq!(
         (&health["running_workflows"], &health["dlq_size"]),
@@ -47,14 +115,14 @@ async fn statistics_are_what_the_events_say(world: World) {
         let metrics = world.get(path).await;
         assert_eq!(metrics.status, StatusCode::OK);
         for line in [
-            "durable_workflows_started_total 6",
+            "durable_workflows_started_total 7",
             "durable_workflows_completed_total{workflow_type=\"increment\"} 5",
             "durable_activities_failed_total{activity_type=\"break_down\"} 1",
             "durable_dlq_entries 1",
-            "workflow_runs_started_total 6",
-            "workflow_steps_executed_total 6",
+            "workflow_runs_started_total 7",
+            "workflow_steps_executed_total 7",
             "workflow_steps_failed_total 1",
-            "step_execution_latency_seconds_count 6",
+            "step_execution_latency_seconds_count 7",
         ] {
             assert!(
                 metrics.text.lines().any(|found| found == line),

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use durable_program::{BuiltIns, HostAllowList};
 use durable_server::auth::Access;
@@ -126,6 +127,15 @@ impl World {
     /// In memory, behind these tokens.
     pub(crate) async fn guarded(access: Access) -> Self {
         Self::with(Engine::in_memory(), access, None).await
+    }
+
+    /// In memory, behind these tokens, which streams are asked for again and again.
+    pub(crate) async fn suspicious(access: Access) -> Self {
+        let settings = AppSettings {
+            recheck_interval: Duration::from_millis(20),
+            ..AppSettings::default()
+        };
+        Self::with_settings(Engine::in_memory(), access, None, settings).await
     }
 
     /// In memory, open to everybody, with what passes through the store counted as a server counts it.

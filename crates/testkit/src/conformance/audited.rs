@@ -7,8 +7,9 @@ use durable_core::{CircuitState, Payload};
 use everruns_durable::persistence::limits::{AUDIT_DAYS, ID_BYTES_MAX};
 use everruns_durable::persistence::model::{
     AuditFilter, AuditKind, AuditNote, AuditNotes, AuditRecord, AuditTarget, BreakerRecord,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Page, PurgeRuns, SendSignal, SendUpdate,
-    StartOutcome, TerminateOutcome, TerminateRun, TurnOutcome, WorkerStatus, after,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Page, PurgeRuns, ReusePolicy, SendSignal,
+    SendUpdate, StartOutcome, StartRun, TerminateOutcome, TerminateRun, TurnOutcome, WorkerStatus,
+    after,
 };
 use everruns_durable::persistence::{StoreError, WorkflowEventStore};
 use uuid::Uuid;
@@ -22,6 +23,7 @@ use crate::world::{WORKFLOW, json, one};
 claims! { "audited":
     a_row_says_who_changed_what_when_and_by_which_request,
     starts_signals_updates_and_ends_leave_a_row_for_each_run,
+    a_start_that_replaces_a_run_names_it,
     a_reset_leaves_a_row_and_repeating_it_none,
     decisions_about_dead_letters_leave_a_row,
     purging_dead_letters_leaves_one_row_with_the_count,
@@ -343,6 +345,38 @@ async fn a_start_that_finds_its_run_leaves_a_row_only_if_it_brings_news(w: &Worl
     };
     assert_eq!(created, [&detail(true), &detail(false)]);
     assert_eq!(targets(w).await, [run(run_id), run(run_id)]);
+}
+
+async fn a_start_that_replaces_a_run_names_it(w: &World) {
+    let store = view(w, "start");
+    let replacing = || w.reusing("order-1", ReusePolicy::TerminateIfRunning);
+    let starts = vec![replacing(), replacing(), replacing()];
+    let ids: Vec<Uuid> = starts.iter().map(|start| start.run_id).collect();
+    let mut joining = starts[2].clone();
+    joining.signals = vec![w.new_signal("s")];
+    let starts: Vec<StartRun> = starts.into_iter().chain([joining]).collect();
+    let started = store.start_runs(starts.clone(), w.now()).await;
+    assert_eq!(started.expect("start_runs").len(), 4);
+    let again = store.start_runs(starts[2..3].to_vec(), w.now()).await;
+    let run_id = ids[2];
+    assert_eq!(
+        again.expect("start_runs"),
+        [StartOutcome::Existing { run_id }]
+    );
+    let details: Vec<Payload> = rows(w).await.into_iter().map(|row| row.detail).collect();
+    let detail = |created: bool, replaced: String| {
+        json(&format!(
+            "{{\"created\":{created}{replaced},\"workflow_type\":\"{WORKFLOW}\"}}"
+        ))
+    };
+    let replacing = |id: Uuid| detail(true, format!(",\"replaced\":\"{id}\""));
+    let expected = [
+        detail(true, String::new()),
+        replacing(ids[0]),
+        replacing(ids[1]),
+        detail(false, String::new()),
+    ];
+    assert_eq!(details, expected);
 }
 
 async fn items_of_one_call_are_noted_for_whoever_asked(w: &World) {

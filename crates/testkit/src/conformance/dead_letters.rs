@@ -242,6 +242,21 @@ async fn letters_are_listed_newest_death_first_by_every_filter(w: &World) {
     let page = Page::default();
     let newest_first = [other_id, newest, oldest];
     assert_eq!(ids(w, all(), page).await, newest_first, "ties by id");
+    let by_id = |id| DlqFilter {
+        id: Some(id),
+        ..all()
+    };
+    assert_eq!(
+        ids(w, by_id(newest), page).await,
+        [newest],
+        "decided or not"
+    );
+    assert_eq!(ids(w, by_id(w.id()), page).await, Vec::<Uuid>::new());
+    let by_id_of_another_run = DlqFilter {
+        run_id: Some(other_run),
+        ..by_id(oldest)
+    };
+    assert_eq!(ids(w, by_id_of_another_run, page).await, Vec::<Uuid>::new());
     let by_run = DlqFilter {
         run_id: Some(other_run),
         ..all()

@@ -23,6 +23,7 @@ claims! { "starts":
     one_business_id_is_one_run_for_64_clients_that_reject_duplicates,
     a_key_with_another_input_type_or_version_is_a_conflict,
     a_run_id_with_another_input_is_a_conflict,
+    a_key_or_run_id_of_another_type_takes_no_signal,
     the_key_decides_before_the_run_id,
     starts_of_one_call_see_each_other,
     a_refused_start_leaves_no_trace_and_its_neighbours_alone,
@@ -254,6 +255,33 @@ async fn a_run_id_with_another_input_is_a_conflict(w: &World) {
         w.try_start(other).await,
         StartOutcome::Rejected(StartRejection::KeyConflict { run_id })
     );
+}
+
+async fn a_key_or_run_id_of_another_type_takes_no_signal(w: &World) {
+    let start = StartRun {
+        idempotency_key: Some("key-1".into()),
+        ..w.new_start()
+    };
+    let run_id = w.start_one(start.clone()).await;
+    let before = w.everything().await;
+    let by_key = StartRun {
+        run_id: w.id(),
+        workflow_type: "other".into(),
+        signals: vec![w.new_signal("hello")],
+        ..start.clone()
+    };
+    let by_id = StartRun {
+        run_id,
+        idempotency_key: None,
+        ..by_key.clone()
+    };
+    for other in [by_key, by_id] {
+        assert_eq!(
+            w.try_start(other).await,
+            StartOutcome::Rejected(StartRejection::KeyConflict { run_id })
+        );
+    }
+    assert_eq!(w.everything().await, before);
 }
 
 async fn the_key_decides_before_the_run_id(w: &World) {

@@ -16,6 +16,7 @@ claims! { "totals":
     totals_count_by_hour_type_outcome_and_power_of_two,
     totals_equal_a_recomputation_from_the_runs,
     totals_count_every_end_of_an_activity_once,
+    totals_hold_the_wait_for_the_first_attempt,
     totals_are_read_from_an_hour_on,
 }
 
@@ -54,6 +55,7 @@ async fn totals_count_by_hour_type_outcome_and_power_of_two(w: &World) {
         duration_exp,
         count,
         total_ms,
+        wait_ms: 0,
     })
     .to_vec();
     assert_eq!(rollups(w, Timestamp::UNIX_EPOCH).await, expected);
@@ -103,6 +105,7 @@ async fn totals_equal_a_recomputation_from_the_runs(w: &World) {
             duration_exp: key.3,
             count,
             total_ms,
+            wait_ms: 0,
         })
         .collect();
     assert_eq!(rollups(w, Timestamp::UNIX_EPOCH).await, expected);
@@ -161,6 +164,38 @@ async fn totals_count_every_end_of_an_activity_once(w: &World) {
     w.advance(Duration::from_secs(300));
     assert_eq!(w.fire_due().await.tasks_timed_out, 1);
     assert_eq!(counted(RollupOutcome::Failed).await, 3, "a timeout");
+}
+
+async fn totals_hold_the_wait_for_the_first_attempt(w: &World) {
+    let waited = async |outcome| -> Vec<i64> {
+        let totals = rollups(w, Timestamp::UNIX_EPOCH).await;
+        let of = totals.iter().filter(|total| total.outcome == outcome);
+        of.map(|total| total.wait_ms).collect()
+    };
+    w.start_with_tasks(vec![w.parallel_task("a")]).await;
+    w.advance(Duration::from_micros(70_999));
+    let first = w.claim_one().await;
+    w.advance(Duration::from_millis(5));
+    w.fail(&first.lease).await;
+    w.advance(Duration::from_secs(20));
+    assert_eq!(w.fire_due().await.tasks_ready, 1, "another attempt");
+    let second = w.claim_one().await;
+    w.succeed(&second.lease).await;
+    let wait = waited(RollupOutcome::Completed).await;
+    assert_eq!(wait, [70], "from the schedule to the first attempt");
+
+    w.start_with_tasks(vec![w.parallel_task("b")]).await;
+    w.advance(Duration::from_millis(7));
+    let other = w.claim_one().await;
+    w.succeed(&other.lease).await;
+    let wait = waited(RollupOutcome::Completed).await;
+    assert_eq!(wait, [77], "waits of one row add up");
+
+    w.start_with_tasks(vec![w.parallel_task("late")]).await;
+    w.advance(Duration::from_secs(300));
+    assert_eq!(w.fire_due().await.tasks_timed_out, 1);
+    let wait = waited(RollupOutcome::Failed).await;
+    assert_eq!(wait, [300_000], "it never began");
 }
 
 async fn totals_are_read_from_an_hour_on(w: &World) {

@@ -253,6 +253,22 @@ async fn history_is_read_from_where_one_is(w: &World) {
     let rest = rest.expect("the run exists");
     assert_eq!(rest.events, all[3..]);
     assert_eq!(rest.run, w.run(run_id).await);
+    for (after, limit, expected) in [
+        (0, 2, &all[..2]),
+        (1, 2, &all[1..3]),
+        (3, 1_000_000, &all[3..]),
+        (0, 0, &all[..0]),
+        (9, 2, &all[..0]),
+    ] {
+        let page = w.store.list_events(run_id, after, limit).await;
+        let page = page.expect("list_events").expect("the run exists");
+        assert_eq!(page.events, expected, "{limit} after {after}");
+        assert_eq!(page.run, w.run(run_id).await);
+    }
+    assert_eq!(
+        w.store.list_events(w.id(), 0, 1).await.expect("reads"),
+        None
+    );
     assert_eq!(w.store.load_history(w.id(), 0).await.expect("reads"), None);
     let unknown = w.store.load_turns(&[w.id(), run_id]).await.expect("reads");
     assert_eq!(unknown[0], None);

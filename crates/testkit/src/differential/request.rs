@@ -116,6 +116,7 @@ requests! {
     CountRuns { filter: RunFilter } -> u64 = "count_runs" |s, _| s.count_runs(filter);
     GetAttributes { run: Uuid } -> Attributes = "get_attributes" |s, _| s.get_attributes(run);
     ListTasks { filter: TaskFilter, page: Page } -> Vec<TaskRecord> = "list_tasks" |s, _| s.list_tasks(filter, page);
+    ListEvents { run: Uuid, after: i64, limit: usize } -> Option<History> = "list_events" |s, _| s.list_events(run, after, limit);
     ListStepLogs { run: Uuid, page: Page } -> Vec<StepLogRecord> = "list_step_logs" |s, _| s.list_step_logs(run, page);
     Counts {} -> StoreCounts = "counts" |s, _| s.counts();
     Rollups { from: Timestamp } -> Vec<RollupRecord> = "rollups" |s, _| s.rollups(from);

@@ -318,6 +318,7 @@ unreliable! { WorkflowEventStore {
     fn get_attributes(run_id: Uuid) -> Attributes;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
     fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord>;
+    fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History>;
     fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;
     fn rollups(from: Timestamp) -> Vec<RollupRecord>;

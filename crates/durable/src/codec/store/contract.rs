@@ -107,6 +107,7 @@ coded! { WorkflowEventStore {
     fn get_attributes(run_id: Uuid) -> Attributes => as_is;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord> => decoded_each;
     fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord> => decoded_each;
+    fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History> => decoded;
     fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord> => as_is;
     fn glance(now: Option<Timestamp>) -> Glance => as_is;
     fn counts() -> StoreCounts => as_is;

@@ -7,7 +7,7 @@ use durable_core::Timestamp;
 use super::MemoryStore;
 use super::state::State;
 use crate::persistence::StoreResult;
-use crate::persistence::audit::{Change, Noting};
+use crate::persistence::audit::{Beside, Change, Noting};
 use crate::persistence::limits::{AUDIT_DAYS, BATCH_ITEMS_MAX};
 use crate::persistence::model::{AuditFilter, AuditNotes, AuditRecord, after};
 
@@ -22,13 +22,13 @@ impl MemoryStore {
         })
     }
 
-    /// [`MemoryStore::write_each`]; what an item changed is noted, if anybody is. `changed` is also told whether a fact was delivered.
+    /// [`MemoryStore::write_each`]; what an item changed is noted, if anybody is. `changed` is also told what happened beside the answer.
     pub(super) fn note_each<I: Clone, T>(
         &self,
         items: Vec<I>,
         now: Option<Timestamp>,
         mut write: impl FnMut(&mut State, I, Timestamp) -> T,
-        changed: impl Fn(&I, &T, bool) -> Option<Change>,
+        changed: impl Fn(&I, &T, Beside) -> Option<Change>,
     ) -> Vec<T> {
         let Some(noting) = &self.noting else {
             return self.write_each(items, now, write);
@@ -38,9 +38,13 @@ impl MemoryStore {
         self.write_each(items, now, |state, item, now| {
             let asked = item.clone();
             let delivered = state.delivered;
+            state.replaced = None;
             let answer = write(state, item, now);
-            let heard = state.delivered > delivered;
-            if let Some(change) = changed(&asked, &answer, heard) {
+            let beside = Beside {
+                heard: state.delivered > delivered,
+                replaced: state.replaced,
+            };
+            if let Some(change) = changed(&asked, &answer, beside) {
                 state.put_audit(noting.row(first, place, change, now));
             }
             place += 1;

@@ -218,7 +218,8 @@ impl State {
 }
 
 fn passes(filter: &DlqFilter, letter: &DeadLetter) -> bool {
-    filter.run_id.is_none_or(|id| id == letter.run_id)
+    filter.id.is_none_or(|id| id == letter.id)
+        && filter.run_id.is_none_or(|id| id == letter.run_id)
         && filter
             .activity_type
             .as_ref()

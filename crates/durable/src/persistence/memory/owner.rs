@@ -56,14 +56,15 @@ impl State {
         waiting
     }
 
-    pub(super) fn load_history(&self, run_id: Uuid, after: i64) -> Option<History> {
+    /// Events after a place, at most so many.
+    pub(super) fn load_history(&self, run_id: Uuid, after: i64, limit: usize) -> Option<History> {
         let run = self.find(run_id)?;
         let from = run
             .events
             .partition_point(|event| event.sequence_num <= after);
         Some(History {
             run: run.run().clone(),
-            events: run.events[from..].to_vec(),
+            events: run.events[from..].iter().take(limit).cloned().collect(),
         })
     }
 

@@ -33,7 +33,7 @@ impl WorkerPort for MemoryStore {
     }
 
     async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
-        Ok(self.read(|state| state.load_history(run_id, after)))
+        Ok(self.read(|state| state.load_history(run_id, after, usize::MAX)))
     }
 
     async fn commit_turns(

@@ -8,25 +8,35 @@ use crate::persistence::model::{RollupKind, RollupOutcome, RollupRecord};
 
 type Key = (Timestamp, RollupKind, String, RollupOutcome, i16);
 
+/// What is summed up under a key.
+#[derive(Debug, Default)]
+struct Sums {
+    count: i64,
+    total_ms: i64,
+    wait_ms: i64,
+}
+
 /// All totals, in order.
 #[derive(Debug, Default)]
-pub(super) struct Rollups(BTreeMap<Key, (i64, i64)>);
+pub(super) struct Rollups(BTreeMap<Key, Sums>);
 
 impl Rollups {
-    /// Counts one activity or run that ended now.
+    /// Counts one activity or run that ended now, after a wait from one instant to another.
     pub(super) fn count(
         &mut self,
         kind: RollupKind,
         name: &str,
         outcome: RollupOutcome,
         began: Timestamp,
+        waited: [Timestamp; 2],
         now: Timestamp,
     ) {
-        let millis = (now.as_microsecond() - began.as_microsecond()).max(0) / 1000;
+        let millis = millis([began, now]);
         let key = (hour(now), kind, name.to_owned(), outcome, exponent(millis));
-        let (count, total) = self.0.entry(key).or_default();
-        *count += 1;
-        *total += millis;
+        let sums = self.0.entry(key).or_default();
+        sums.count += 1;
+        sums.total_ms += millis;
+        sums.wait_ms += self::millis(waited);
     }
 
     /// The totals since an instant.
@@ -34,19 +44,23 @@ impl Rollups {
         self.0
             .iter()
             .filter(|((hour, ..), _)| *hour >= from)
-            .map(
-                |((hour, kind, name, outcome, exp), (count, total))| RollupRecord {
-                    hour: *hour,
-                    kind: *kind,
-                    name: name.clone(),
-                    outcome: *outcome,
-                    duration_exp: *exp,
-                    count: *count,
-                    total_ms: *total,
-                },
-            )
+            .map(|((hour, kind, name, outcome, exp), sums)| RollupRecord {
+                hour: *hour,
+                kind: *kind,
+                name: name.clone(),
+                outcome: *outcome,
+                duration_exp: *exp,
+                count: sums.count,
+                total_ms: sums.total_ms,
+                wait_ms: sums.wait_ms,
+            })
             .collect()
     }
+}
+
+/// From one instant to the other; time that ran backwards is none.
+fn millis([from, until]: [Timestamp; 2]) -> i64 {
+    (until.as_microsecond() - from.as_microsecond()).max(0) / 1000
 }
 
 /// The hour's start.
@@ -94,11 +108,13 @@ mod tests {
             "w",
             RollupOutcome::Completed,
             later,
+            [later, now],
             now,
         );
         let all = rollups.since(Timestamp::MIN);
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].hour, Timestamp::from_second(3_600).unwrap());
         assert_eq!((all[0].duration_exp, all[0].total_ms), (0, 0));
+        assert_eq!(all[0].wait_ms, 0);
     }
 }

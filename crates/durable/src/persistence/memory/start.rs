@@ -35,6 +35,7 @@ impl State {
                 if let Some(last) = terminating {
                     let reason = "replaced by a new run with the same workflow id";
                     self.terminate(last, reason, now);
+                    self.replaced = Some(last);
                 }
                 StartOutcome::Started {
                     run_id: self.create_run(start, parent, now),
@@ -49,12 +50,14 @@ impl State {
             .as_deref()
             .filter(|_| !planted(Bug::KeyIgnored))
             .and_then(|key| self.run_with_key(KeyKind::Idempotency, key));
-        if let Some(run_id) = by_key {
-            return Decision::Existing(run_id);
-        }
         let run_id = start.run_id;
-        if self.find(run_id).is_some() {
-            return Decision::Existing(run_id);
+        let by_id = || self.find(run_id).map(|_| run_id);
+        if let Some(existing) = by_key.or_else(by_id) {
+            // What it brings was meant for a run of its own type.
+            if self.at(existing).run().workflow_type != start.workflow_type {
+                return Decision::Refuse(StartRejection::KeyConflict { run_id: existing });
+            }
+            return Decision::Existing(existing);
         }
         if self.has_tombstone(run_id) {
             return Decision::Refuse(StartRejection::Deleted { run_id });

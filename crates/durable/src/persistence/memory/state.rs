@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) audit: BTreeMap<Uuid, AuditRecord>,
     /// Facts that were ever delivered, to whichever run.
     pub(super) delivered: u64,
+    /// The run that the last start ended to take its place.
+    pub(super) replaced: Option<Uuid>,
 }
 
 /// A run with all that belongs to it. What an index is made of is private and changed by [`State`].
@@ -147,6 +149,7 @@ impl State {
             rollups: Rollups::default(),
             audit: BTreeMap::new(),
             delivered: 0,
+            replaced: None,
         }
     }
 

@@ -10,15 +10,16 @@ use super::MemoryStore;
 use super::admin::page as cut_page;
 use super::state::State;
 use crate::persistence::audit;
+use crate::persistence::limits::PAGE_ROWS_MAX;
 use crate::persistence::limits::{check_id, check_payload};
 use crate::persistence::model::cut;
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord,
-    OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
-    RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
-    SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
-    TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
+    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
+    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
+    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
     WorkerStatus,
 };
 use crate::persistence::trays::LocalBell;
@@ -333,6 +334,16 @@ impl WorkflowEventStore for MemoryStore {
 
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
         Ok(self.read(|state| cut_page(state.filter_tasks(&filter), page)))
+    }
+
+    async fn list_events(
+        &self,
+        run_id: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Option<History>> {
+        let limit = limit.min(PAGE_ROWS_MAX);
+        Ok(self.read(|state| state.load_history(run_id, after, limit)))
     }
 
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {

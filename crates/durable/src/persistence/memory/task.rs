@@ -202,8 +202,11 @@ impl State {
 
     fn count_task(&mut self, task: &TaskRecord, outcome: RollupOutcome, now: Timestamp) {
         let (name, began) = (&task.activity_type, task.claimed_at.unwrap_or(now));
+        let first = task.attempts.iter().find_map(|attempt| attempt.started_at);
+        let first = first.or(task.claimed_at).unwrap_or(now);
+        let waited = [task.scheduled_at, first];
         self.rollups
-            .count(RollupKind::Activity, name, outcome, began, now);
+            .count(RollupKind::Activity, name, outcome, began, waited, now);
     }
 
     pub(super) fn extend_lease(&mut self, extension: LeaseExtension, now: Timestamp) -> LeaseState {

@@ -224,7 +224,7 @@ impl State {
         };
         let (name, began) = (run.workflow_type.clone(), run.created_at);
         self.rollups
-            .count(RollupKind::Workflow, &name, outcome, began, now);
+            .count(RollupKind::Workflow, &name, outcome, began, [now; 2], now);
         self.edit_run(run_id, |run| {
             run.status = end.status;
             run.result = end.result;

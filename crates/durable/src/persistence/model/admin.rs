@@ -227,6 +227,9 @@ pub struct RollupRecord {
     pub count: i64,
     /// Their milliseconds together.
     pub total_ms: i64,
+    /// The milliseconds that activities waited together, each from when it was scheduled to the start of its first attempt, or to its end
+    /// where none began; 0 for runs.
+    pub wait_ms: i64,
 }
 
 /// What a rollup counts.

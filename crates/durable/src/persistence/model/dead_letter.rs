@@ -78,6 +78,8 @@ impl DeadLetterState {
 /// Which dead letters to list or purge; newest death first, then by id.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DlqFilter {
+    /// Only the letter of this id. Looked up, not gone through.
+    pub id: Option<Uuid>,
     /// Only this run's.
     pub run_id: Option<Uuid>,
     /// Only this activity's.

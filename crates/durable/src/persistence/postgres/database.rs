@@ -42,7 +42,16 @@ impl Database for Postgres {
     }
 
     async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
-        self.read_history(run_id, after).await
+        self.read_history(run_id, after, None).await
+    }
+
+    async fn list_events(
+        &self,
+        run_id: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Option<History>> {
+        self.read_history(run_id, after, Some(limit)).await
     }
 
     async fn get_update(

@@ -78,6 +78,16 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "audit",
         sql: include_str!("../migrations/postgres/V012__audit.sql"),
     },
+    Migration {
+        version: 13,
+        name: "dead_letter_ids",
+        sql: include_str!("../migrations/postgres/V013__dead_letter_ids.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "waits",
+        sql: include_str!("../migrations/postgres/V014__waits.sql"),
+    },
 ];
 
 /// Times that two starters may stumble over each other while they create the schema itself.

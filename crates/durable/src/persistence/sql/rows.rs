@@ -292,6 +292,8 @@ pub struct Changes {
     pub forget_limiters: Option<Timestamp>,
     /// Audit rows from before then go: the oldest, at most so many.
     pub forget_audit: Option<(Timestamp, usize)>,
+    /// Runs that were ended so that others take their place, by those others. Only audit rows say so: it is not written by itself.
+    pub replaced: BTreeMap<Uuid, Uuid>,
 }
 
 impl Changes {

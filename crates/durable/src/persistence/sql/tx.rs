@@ -196,6 +196,13 @@ pub trait Database: Send + Sync + 'static {
         after: i64,
     ) -> impl Future<Output = StoreResult<Option<History>>> + Send;
     /// Contract.
+    fn list_events(
+        &self,
+        run_id: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> impl Future<Output = StoreResult<Option<History>>> + Send;
+    /// Contract.
     fn get_update(
         &self,
         run_id: Uuid,

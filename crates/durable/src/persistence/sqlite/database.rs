@@ -91,7 +91,23 @@ impl Database for Sqlite {
             let Some(run) = runs::get(db, run_id)? else {
                 return Ok(None);
             };
-            let events = events::after(db, run_id, after)?;
+            let events = events::after(db, run_id, after, usize::MAX)?;
+            Ok(Some(History { run, events }))
+        })
+        .await
+    }
+
+    async fn list_events(
+        &self,
+        run_id: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Option<History>> {
+        self.read(move |db| {
+            let Some(run) = runs::get(db, run_id)? else {
+                return Ok(None);
+            };
+            let events = events::after(db, run_id, after, limit)?;
             Ok(Some(History { run, events }))
         })
         .await

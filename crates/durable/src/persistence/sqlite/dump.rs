@@ -35,7 +35,7 @@ fn dump_run(db: Db<'_>, run_id: Uuid) -> StoreResult<Option<RunDump>> {
     };
     Ok(Some(RunDump {
         run,
-        events: events::after(db, run_id, 0)?,
+        events: events::after(db, run_id, 0, usize::MAX)?,
         tasks: tasks::of_run(db, run_id)?,
         timers: timers::of_run(db, run_id)?,
         facts: facts::of_run(db, run_id)?,

@@ -33,6 +33,12 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(4, "registry", "../migrations/sqlite/0004_registry.sql"),
     migration!(5, "people", "../migrations/sqlite/0005_people.sql"),
     migration!(6, "audit", "../migrations/sqlite/0006_audit.sql"),
+    migration!(
+        7,
+        "dead_letter_ids",
+        "../migrations/sqlite/0007_dead_letter_ids.sql"
+    ),
+    migration!(8, "waits", "../migrations/sqlite/0008_waits.sql"),
 ];
 
 /// How each migration stands in a file; all are pending where there is none. Changes nothing.

@@ -240,6 +240,7 @@ async fn totals_add_up_within_a_commit_and_over_commits() {
         duration_exp: 3,
         count,
         total_ms: count * 5,
+        wait_ms: count * 3,
     };
     let add = |seconds| Changes {
         add_rollups: vec![total("b", 1), total("a", 2), total("b", 4)],

@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use self::reach::Reach;
 use crate::App;
-use crate::auth::{Permission, Principal};
+use crate::auth::{Pass, Permission, Principal};
 use crate::grpc::status;
 
 /// Largest part of a call, after decompression.
@@ -172,8 +172,9 @@ impl Store for Service {
         &self,
         request: Request<Streaming<StoreRing>>,
     ) -> Result<Response<Self::RingStream>, Status> {
-        let principal = principal(&request)?;
-        let rings = rings::exchange(&self.app, principal, request.into_inner())?;
+        let pass = request.extensions().get::<Pass>().cloned();
+        let pass = pass.ok_or_else(|| Status::unauthenticated("nobody looked at who calls"))?;
+        let rings = rings::exchange(&self.app, pass, request.into_inner())?;
         Ok(Response::new(rings))
     }
 }

@@ -10,6 +10,7 @@ use tonic::async_trait;
 use uuid::Uuid;
 
 use crate::auth::{Denied, Principal};
+use crate::namesake;
 
 /// Runs whose types are looked up side by side.
 const SIDE_BY_SIDE: usize = 16;
@@ -65,7 +66,12 @@ impl Permit for Reach {
         for touched in touched {
             match *touched {
                 Touched::WorkflowType(name) => within(principal.require_type(name))?,
-                Touched::Start(start) => within(principal.require_type(&start.workflow_type))?,
+                Touched::Start(start) => {
+                    within(principal.require_type(&start.workflow_type))?;
+                    let store = self.client.store().as_ref();
+                    let workflow_id = start.business_id.as_deref();
+                    within(namesake::check(store, principal, workflow_id).await?)?;
+                }
                 Touched::Queue(name) => within(principal.require_queue(name))?,
                 Touched::Run(run_id) | Touched::Turn { run_id, .. } => {
                     runs.insert(run_id);

@@ -12,20 +12,22 @@ use tonic::{Status, Streaming};
 
 use super::Answer;
 use crate::App;
-use crate::auth::Principal;
+use crate::auth::{Pass, WatchedPass};
+use crate::grpc::status;
 
 /// One caller's place at the bell of the server's store.
 struct Place {
     bell: Arc<dyn Bell>,
     incoming: Streaming<StoreRing>,
     draining: CancellationToken,
-    principal: Principal,
+    pass: WatchedPass,
+    over: bool,
 }
 
 /// Passes rings on in both directions, until the caller goes or the server is about to.
 pub(super) fn exchange(
     app: &App,
-    principal: Principal,
+    pass: Pass,
     incoming: Streaming<StoreRing>,
 ) -> Result<Answer<StoreRing>, Status> {
     let no_bell = || Status::unavailable("this server's store has no bell; poll");
@@ -33,7 +35,8 @@ pub(super) fn exchange(
         bell: app.store().bell().ok_or_else(no_bell)?,
         incoming,
         draining: app.draining().clone(),
-        principal,
+        pass: app.watched(pass),
+        over: false,
     };
     let rings = stream::unfold(place, |mut place| async {
         let ring = place.next().await?;
@@ -45,9 +48,13 @@ pub(super) fn exchange(
 impl Place {
     /// The next ring for the caller; none when it is over.
     async fn next(&mut self) -> Option<Result<StoreRing, Status>> {
-        loop {
+        while !self.over {
             tokio::select! {
                 () = self.draining.cancelled() => return None,
+                denied = self.pass.lost() => {
+                    self.over = true;
+                    return Some(Err(status::denied(&denied)));
+                }
                 ring = self.bell.listen() => {
                     let ring = self.within_reach(ring);
                     if !ring.is_empty() {
@@ -61,12 +68,13 @@ impl Place {
                 },
             }
         }
+        None
     }
 
     fn within_reach(&self, mut ring: Ring) -> Ring {
-        if !self.principal.is_unscoped() {
-            ring.task_types
-                .retain(|name| self.principal.may_use_queue(name));
+        let principal = self.pass.principal();
+        if !principal.is_unscoped() {
+            ring.task_types.retain(|name| principal.may_use_queue(name));
         }
         ring
     }

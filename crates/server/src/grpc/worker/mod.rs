@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::status;
 use crate::App;
-use crate::auth::Principal;
+use crate::auth::{Pass, Principal, WatchedPass};
 
 /// The service.
 #[derive(Clone)]
@@ -44,6 +44,13 @@ fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
         .ok_or_else(|| Status::unauthenticated("nobody has said who is calling"))
 }
 
+/// The guard's pass, watched for as long as a stream is open.
+fn watched<T>(app: &App, request: &Request<T>) -> Result<WatchedPass, Status> {
+    let pass = request.extensions().get::<Pass>().cloned();
+    pass.map(|pass| app.watched(pass))
+        .ok_or_else(|| Status::unauthenticated("nobody has said who is calling"))
+}
+
 type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -55,13 +62,13 @@ impl v1::worker_server::Worker for Service {
         &self,
         request: Request<Streaming<v1::WorkerMessage>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let principal = principal(&request)?;
+        let pass = watched(&self.app, &request)?;
         let hosting = self.hosting()?;
         let draining = self.app.draining().clone();
         if draining.is_cancelled() {
             return Err(status::stopped());
         }
-        let outgoing = session::open(hosting, principal, request.into_inner(), draining);
+        let outgoing = session::open(hosting, pass, request.into_inner(), draining);
         Ok(Response::new(Box::pin(outgoing)))
     }
 
@@ -135,9 +142,9 @@ impl v1::worker_server::Worker for Service {
         &self,
         request: Request<v1::SubscribeTaskNotificationsRequest>,
     ) -> Result<Response<Self::SubscribeTaskNotificationsStream>, Status> {
-        let principal = principal(&request)?;
+        let pass = watched(&self.app, &request)?;
         let draining = self.app.draining().clone();
-        let news = tasks::subscribe(&self.hosting()?, &principal, request.into_inner(), draining)?;
+        let news = tasks::subscribe(&self.hosting()?, pass, request.into_inner(), draining)?;
         Ok(Response::new(Box::pin(news)))
     }
 }

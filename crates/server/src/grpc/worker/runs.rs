@@ -14,8 +14,9 @@ use uuid::Uuid;
 
 use super::convert::instant_ms;
 use crate::App;
-use crate::auth::Principal;
+use crate::auth::{Denied, Principal};
 use crate::grpc::status;
+use crate::namesake;
 
 /// Most runs of one call.
 const RUNS_MAX: usize = 1_000;
@@ -34,7 +35,7 @@ pub(super) async fn create(
         .acting(principal, "CreateDurableWorkflow", None)
         .map_err(|error| status::library(&error))?;
     let starts = request.workflows.into_iter().enumerate();
-    let started = starts.map(|(index, new)| start(&client, index, new));
+    let started = starts.map(|(index, new)| start(&client, principal, index, new));
     let workflows: Result<Vec<_>, Status> = join_all(started).await.into_iter().collect();
     let workflows = workflows?;
     Ok(v1::CreateDurableWorkflowResponse { workflows })
@@ -42,6 +43,7 @@ pub(super) async fn create(
 
 async fn start(
     client: &Client,
+    principal: &Principal,
     index: usize,
     new: v1::NewWorkflow,
 ) -> Result<v1::CreatedWorkflow, Status> {
@@ -54,6 +56,18 @@ async fn start(
     if workflow_type == durable_program::PROGRAM_TYPE {
         let checked = durable_program::check(&input);
         checked.map_err(|mistake| misread(Malformed::new("input", mistake.to_string())))?;
+    }
+    let refused = |denied: Denied| {
+        Ok(v1::CreatedWorkflow {
+            refusal: denied.to_string(),
+            ..v1::CreatedWorkflow::default()
+        })
+    };
+    let store = client.store().as_ref();
+    let workflow_id = Some(&*new.workflow_id).filter(|id| !id.is_empty());
+    let checked = namesake::check(store, principal, workflow_id).await;
+    if let Err(denied) = checked.map_err(|error| status::store(&error))? {
+        return refused(denied);
     }
     let run_id = Uuid::now_v7();
     let mut start = client.start_named(workflow_type, input).run_id(run_id);
@@ -85,10 +99,16 @@ async fn start(
             created: handle.id() == run_id,
             refusal: String::new(),
         }),
-        Err(error) if error.is_conflict() || error.is_run_finished() => Ok(v1::CreatedWorkflow {
-            refusal: error.to_string(),
-            ..v1::CreatedWorkflow::default()
-        }),
+        Err(error) if error.is_conflict() || error.is_run_finished() => {
+            let hidden = namesake::refusal(store, principal, &error).await;
+            match hidden.map_err(|error| status::store(&error))? {
+                Some(denied) => refused(denied),
+                None => Ok(v1::CreatedWorkflow {
+                    refusal: error.to_string(),
+                    ..v1::CreatedWorkflow::default()
+                }),
+            }
+        }
         Err(error) => Err(status::library(&error)),
     }
 }

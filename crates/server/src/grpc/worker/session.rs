@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A session that ends by the worker's word gives its tasks back at once. One that breaks keeps their leases until those run out: the worker may be
-//! there again in a moment, and go on.
+//! there again in a moment, and go on. So does one whose token counts no more: the worker may come back with its successor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use super::convert::{end, lease, outcome, release_outcome};
 use super::hello::{Introduced, TASK_SLOTS_MAX, introduced};
 use super::outbox::{OUTBOX_MAX, Outbox};
 use super::turns::{TURN_TIMEOUT, Turns};
-use crate::auth::Principal;
+use crate::auth::WatchedPass;
 use crate::grpc::status;
 
 /// How long a worker may take to introduce itself.
@@ -39,15 +39,15 @@ const RESULTS_MAX: usize = 64;
 /// Opens a session; what is to be sent comes out of the answer.
 pub(super) fn open(
     hosting: Hosting,
-    principal: Principal,
+    mut pass: WatchedPass,
     incoming: Streaming<v1::WorkerMessage>,
     draining: CancellationToken,
 ) -> impl Stream<Item = Result<v1::ServerMessage, Status>> + use<> {
     let (sender, receiver) = mpsc::channel(OUTBOX_MAX);
     let outbox = Outbox::new(sender);
     tokio::spawn(async move {
-        if let Err(status) = serve(&hosting, &principal, incoming, &outbox, &draining).await {
-            debug!(token = principal.name, %status, "a session ends");
+        if let Err(status) = serve(&hosting, &mut pass, incoming, &outbox, &draining).await {
+            debug!(token = pass.principal().name, %status, "a session ends");
             outbox.refuse(status).await;
         }
     });
@@ -56,7 +56,7 @@ pub(super) fn open(
 
 async fn serve(
     hosting: &Hosting,
-    principal: &Principal,
+    pass: &mut WatchedPass,
     mut incoming: Streaming<v1::WorkerMessage>,
     outbox: &Outbox,
     draining: &CancellationToken,
@@ -67,7 +67,7 @@ async fn serve(
         hosted,
         turn_slots,
         holding,
-    } = introduced(hello, principal)?;
+    } = introduced(hello, pass.principal())?;
     let (worker_id, build) = (profile.id.clone(), profile.build.clone());
     // What it still runs counts before it is given more.
     let slots = profile.slots;
@@ -84,7 +84,7 @@ async fn serve(
             turn_timeout_ms: millis(TURN_TIMEOUT),
         }))
         .await;
-    info!(worker_id, %session_id, token = principal.name, "a worker has connected");
+    info!(worker_id, %session_id, token = pass.principal().name, "a worker has connected");
     let turns = Turns::new(outbox.clone(), turn_slots);
     let mut attachment = None;
     if !hosted.is_empty() {
@@ -104,7 +104,7 @@ async fn serve(
         storing: TaskTracker::new(),
     };
     let ended = session
-        .listen(&mut incoming, &mut attachment, draining)
+        .listen(&mut incoming, &mut attachment, pass, draining)
         .await;
     drop(attachment);
     let left = session.end(&ended).await;
@@ -112,7 +112,7 @@ async fn serve(
     left?;
     match ended {
         Ended::Said => Ok(()),
-        Ended::Broken(status) | Ended::Refused(status) => Err(status),
+        Ended::Broken(status) | Ended::Refused(status) | Ended::Denied(status) => Err(status),
     }
 }
 
@@ -124,6 +124,8 @@ enum Ended {
     Broken(Status),
     /// It sent what the contract does not allow.
     Refused(Status),
+    /// Its token counts no more.
+    Denied(Status),
 }
 
 impl Ended {
@@ -132,6 +134,7 @@ impl Ended {
             Self::Said => "said goodbye",
             Self::Broken(_) => "connection lost",
             Self::Refused(_) => "refused",
+            Self::Denied(_) => "its token counts no more",
         }
     }
 }
@@ -150,6 +153,7 @@ impl Session {
         &self,
         incoming: &mut Streaming<v1::WorkerMessage>,
         attachment: &mut Option<Attachment>,
+        pass: &mut WatchedPass,
         draining: &CancellationToken,
     ) -> Ended {
         let mut told = false;
@@ -161,6 +165,7 @@ impl Session {
                     self.go_elsewhere(attachment).await;
                     continue;
                 }
+                denied = pass.lost() => return Ended::Denied(status::denied(&denied)),
                 // It reads no more: what is left to say would wait for ever.
                 () = self.outbox.closed() => {
                     return Ended::Broken(Status::cancelled("the worker reads no more"));

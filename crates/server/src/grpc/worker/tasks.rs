@@ -12,7 +12,7 @@ use tonic::Status;
 
 use super::convert::{lease, outcome, release_outcome, task_message};
 use crate::App;
-use crate::auth::Principal;
+use crate::auth::{Principal, WatchedPass};
 use crate::grpc::status;
 
 /// How long a lease holds where the caller does not say.
@@ -137,26 +137,28 @@ pub(super) async fn release(
 /// News until the client goes or the server is about to.
 pub(super) fn subscribe(
     hosting: &Hosting,
-    principal: &Principal,
+    pass: WatchedPass,
     request: v1::SubscribeTaskNotificationsRequest,
     draining: CancellationToken,
 ) -> Result<impl Stream<Item = Result<v1::TaskNotification, Status>> + use<>, Status> {
     for activity_type in &request.activity_types {
-        let allowed = principal.require_queue(activity_type);
+        let allowed = pass.principal().require_queue(activity_type);
         allowed.map_err(|error| status::denied(&error))?;
     }
     let news = hosting.task_news().ok_or_else(status::stopped)?;
-    let (wanted, principal) = (request.activity_types, principal.clone());
+    let (wanted, principal) = (request.activity_types, pass.principal().clone());
     let of_interest = move |name: &String| {
         (wanted.is_empty() || wanted.contains(name)) && principal.may_use_queue(name)
     };
     let first = v1::TaskNotification::default();
-    let state = (news, draining, of_interest);
-    let later = futures_util::stream::unfold(state, |(mut news, draining, of_interest)| async {
+    let state = Some((news, pass, draining, of_interest));
+    let later = futures_util::stream::unfold(state, |state| async {
+        let (mut news, mut pass, draining, of_interest) = state?;
         loop {
             let told = tokio::select! {
                 biased;
                 () = draining.cancelled() => return None,
+                denied = pass.lost() => return Some((Err(status::denied(&denied)), None)),
                 told = news.next() => told,
             };
             let activity_types = match told {
@@ -170,7 +172,7 @@ pub(super) fn subscribe(
                 }
             };
             let notification = v1::TaskNotification { activity_types };
-            return Some((Ok(notification), (news, draining, of_interest)));
+            return Some((Ok(notification), Some((news, pass, draining, of_interest))));
         }
     });
     let first = futures_util::stream::once(async { Ok(first) });

@@ -42,18 +42,20 @@ pub(super) async fn get_timeseries(State(app): State<App>, _: Caller) -> Json<Ti
     })
 }
 
-/// Each sample as it is taken, the last one at once: server-sent events, `event: snapshot`.
+/// Each sample as it is taken, the last one at once: server-sent events, `event: snapshot`. `event: goaway` says that this server stops, and
+/// `event: denied`, with a problem as its data, that the token counts no more.
 #[utoipa::path(get, path = "/metrics/stream", tag = "system",
     responses((status = 200, description = "The stream", body = String, content_type = "text/event-stream")))]
 pub(super) async fn stream_metrics(
     State(app): State<App>,
-    _: Caller,
+    caller: Caller,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut newest = app.samples().newest();
     // Whatever is there counts as new for whoever has just come.
     newest.mark_changed();
-    let snapshots = stream::unfold(Some((app, newest)), |state| async move {
-        let (app, mut newest) = state?;
+    let pass = app.watched(caller.into_pass());
+    let snapshots = stream::unfold(Some((app, pass, newest)), |state| async move {
+        let (app, mut pass, mut newest) = state?;
         loop {
             // `changed` may be dropped: what it has not answered stays new.
             tokio::select! {
@@ -61,13 +63,14 @@ pub(super) async fn stream_metrics(
                 () = app.draining().cancelled() => {
                     return Some((Ok(Event::default().event("goaway").data("{}")), None));
                 }
+                denied = pass.lost() => return Some((Ok(Problem::from(denied).into_event()), None)),
                 changed = newest.changed() => changed.ok()?,
             }
             let point = newest.borrow_and_update().clone();
             if let Some(event) =
                 point.and_then(|point| Event::default().event("snapshot").json_data(point).ok())
             {
-                return Some((Ok(event), Some((app, newest))));
+                return Some((Ok(event), Some((app, pass, newest))));
             }
         }
     });

@@ -103,6 +103,7 @@ mod tests {
             by_exp: [(0, 1), (10, 2)].into(),
             count: 3,
             total_ms: 2_000,
+            wait_ms: 0,
         };
         let mut text = Text::default();
         text.histogram("d", &[], &durations);

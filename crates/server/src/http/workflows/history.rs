@@ -16,7 +16,7 @@ use crate::App;
 use crate::http::cursor::{self, List};
 use crate::http::extract::{Params, RunId};
 use crate::http::guard::Caller;
-use crate::http::problem::Problem;
+use crate::http::problem::{Code, Problem};
 
 /// Which page.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -91,35 +91,20 @@ pub(in crate::http) async fn list_events(
     let limit = limit(params.limit)?;
     let after = cursor::rows(List::Events, params.cursor.as_deref())?;
     caller.within_scope(&app, id).await?;
-    let mut events = events_after(&app, id, i64::try_from(after).unwrap_or(i64::MAX)).await?;
-    let more = events.len() > limit;
-    events.truncate(limit);
-    let last = events.last().filter(|_| more);
-    let last = last.and_then(|event| u64::try_from(event.sequence_num).ok());
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let Some(page) = app.store().list_events(id, after, limit).await? else {
+        return Err(Problem::new(
+            Code::NotFound,
+            format!("there is no run {id}"),
+        ));
+    };
+    let last = page.events.last().map(|event| event.sequence_num);
+    let last = last.filter(|last| *last < page.run.sequence);
+    let last = last.and_then(|last| u64::try_from(last).ok());
     Ok(Json(EventList {
         next_cursor: last.map(|last| cursor::after_rows(List::Events, last)),
-        events: events.into_iter().map(EventView::from).collect(),
+        events: page.events.into_iter().map(EventView::from).collect(),
     }))
-}
-
-pub(super) async fn events_after(
-    app: &App,
-    id: Uuid,
-    after: i64,
-) -> Result<Vec<HistoryEvent>, Problem> {
-    match app.store().load_history(id, after).await? {
-        Some(history) => Ok(history.events),
-        // Asked for once more, so that it is refused as everywhere.
-        None => Err(app.client().get(id).await.err().map_or_else(
-            || {
-                Problem::new(
-                    crate::http::problem::Code::NotFound,
-                    format!("there is no run {id}"),
-                )
-            },
-            Problem::from,
-        )),
-    }
 }
 
 /// A run's history as a file: what `durable replay` and the tests of a new build read.

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use everruns_durable::Client;
 use everruns_durable::client::{Start, Untyped};
 use everruns_durable::core::Payload;
-use everruns_durable::persistence::model::{Page, ReusePolicy, RunFilter};
+use everruns_durable::persistence::model::ReusePolicy;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -22,6 +22,7 @@ use crate::http::guard::Caller;
 use crate::http::problem::{Code, Problem};
 use crate::http::views::{AttributeView, AttributeViews, attributes_from};
 use crate::http::whole::Whole;
+use crate::namesake;
 
 /// A run to start.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -109,12 +110,8 @@ pub(in crate::http) async fn start_workflow(
     Body(request): Body<StartRequest>,
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     let request = request.check(&caller, key)?;
-    request.check_namesake(&app, &caller).await?;
-    let start = request.into_start(&caller.acting(&app)?);
-    let run = start.await?;
-    super::show(&app, run.id())
-        .await
-        .map(|run| (StatusCode::CREATED, Json(run)))
+    let start = request.begin(&app, &caller).await?;
+    started(&app, &caller, start).await
 }
 
 /// Starts a run that finds a signal waiting. A run that is there already, by idempotency key or workflow id, gets the signal as well.
@@ -129,41 +126,43 @@ pub(in crate::http) async fn signal_with_start(
 ) -> Result<(StatusCode, Json<Run>), Problem> {
     let SignalWithStartRequest { start, signal } = request;
     let start = start.check(&caller, key)?;
-    start.check_namesake(&app, &caller).await?;
     let signal_type = signal.signal_type;
     let signal_id = start
         .idempotency_key
         .as_deref()
         .map(|key| id_of(&["signal-with-start", key]));
-    let start = start.into_start(&caller.acting(&app)?);
+    let start = start.begin(&app, &caller).await?;
     let start = match signal_id {
         Some(id) => start.signal_as(id, signal_type, &signal.payload),
         None => start.signal(signal_type, &signal.payload),
     };
-    let run = start.await?;
-    super::show(&app, run.id())
+    started(&app, &caller, start).await
+}
+
+/// Starts it and shows the run, whoever started it first.
+async fn started(
+    app: &App,
+    caller: &Caller,
+    start: Start<Untyped>,
+) -> Result<(StatusCode, Json<Run>), Problem> {
+    let run = match start.await {
+        Ok(run) => run,
+        Err(error) => {
+            let hidden = namesake::refusal(app.store().as_ref(), caller, &error).await?;
+            return Err(hidden.map_or_else(|| error.into(), Problem::from));
+        }
+    };
+    super::show(app, run.id())
         .await
         .map(|run| (StatusCode::CREATED, Json(run)))
 }
 
 impl StartRequest {
     /// A start may signal, end or show the run that has its workflow id already: it has to be within the caller's scope too.
-    async fn check_namesake(&self, app: &App, caller: &Caller) -> Result<(), Problem> {
-        if self.workflow_id.is_none() || caller.scopes.workflow_types.is_none() {
-            return Ok(());
-        }
-        let filter = RunFilter {
-            business_id: self.workflow_id.clone(),
-            ..RunFilter::default()
-        };
-        let last = Page {
-            limit: 1,
-            offset: 0,
-        };
-        for run in app.store().list_runs(filter, last).await? {
-            caller.require_type(&run.workflow_type)?;
-        }
-        Ok(())
+    async fn begin(self, app: &App, caller: &Caller) -> Result<Start<Untyped>, Problem> {
+        let store = app.store().as_ref();
+        namesake::check(store, caller, self.workflow_id.as_deref()).await??;
+        Ok(self.into_start(&caller.acting(app)?))
     }
 
     /// Refuses what is out of scope or can be seen to be wrong now.

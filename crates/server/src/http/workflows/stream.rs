@@ -7,15 +7,15 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
-use everruns_durable::persistence::model::HistoryEvent;
-use futures_util::Stream;
-use futures_util::stream;
+use everruns_durable::persistence::model::{History, HistoryEvent};
+use futures_util::{FutureExt as _, Stream, stream};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::history::{EventView, events_after};
+use super::history::EventView;
 use crate::App;
+use crate::auth::{Denied, WatchedPass};
 use crate::http::extract::{Params, RunId};
 use crate::http::guard::Caller;
 use crate::http::problem::{Code, Problem};
@@ -23,6 +23,9 @@ use crate::http::problem::{Code, Problem};
 /// How long a stream waits before it looks again: this after something happened, then longer up to the second.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// Most events of one look; a long history is sent look by look.
+const BATCH_MAX: usize = 500;
 
 /// Where to begin.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -35,7 +38,8 @@ pub(in crate::http) struct StreamParams {
 }
 
 /// A run's events as server-sent events, those of the past first. Each has its number as its id, so that a reader that comes back with
-/// `Last-Event-ID` misses none. When the run has ended, `event: end` closes the stream; `event: goaway` says that this server stops.
+/// `Last-Event-ID` misses none. When the run has ended, `event: end` closes the stream; `event: goaway` says that this server stops, and
+/// `event: denied`, with a problem as its data, that the token counts no more.
 #[utoipa::path(get, path = "/workflows/{id}/events/stream", tag = "workflows",
     params(("id" = Uuid, Path, description = "The run"), StreamParams, ("Last-Event-ID" = Option<i64>, Header, description = "The last event that was read")),
     responses((status = 200, description = "The stream", body = String, content_type = "text/event-stream")))]
@@ -51,9 +55,11 @@ pub(in crate::http) async fn stream_events(
         None => params.after.unwrap_or_default(),
     };
     caller.run(&app, id).await?;
+    let pass = app.watched(caller.into_pass());
     let follow = Follow {
         app,
         id,
+        pass,
         after,
         pause: LOOK_AGAIN,
         over: false,
@@ -89,6 +95,7 @@ pub(in crate::http) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>,
 struct Follow {
     app: App,
     id: Uuid,
+    pass: WatchedPass,
     after: i64,
     pause: Duration,
     over: bool,
@@ -100,20 +107,18 @@ impl Follow {
         if self.over {
             return None;
         }
+        // A run that always has news is left all the same.
+        if let Some(denied) = self.pass.lost().now_or_never() {
+            return self.deny(denied);
+        }
         loop {
-            // The status is read before the events: a run that was over then has no event that is not among them.
-            let ended = match self.app.client().get(self.id).await {
-                Ok(run) => run.status.is_terminal(),
-                Err(error) if error.is_retryable() => false,
+            let store = self.app.store();
+            let (batch, ended) = match store.list_events(self.id, self.after, BATCH_MAX).await {
+                Ok(Some(page)) => self.read(page),
+                Ok(None) => return self.close(Vec::new(), "end"),
+                Err(error) if error.is_retryable() => (Vec::new(), false),
                 Err(_) => return self.close(Vec::new(), "end"),
             };
-            let events = events_after(&self.app, self.id, self.after)
-                .await
-                .unwrap_or_default();
-            if let Some(last) = events.last() {
-                self.after = last.sequence_num;
-            }
-            let batch: Vec<Event> = events.into_iter().filter_map(shown).collect();
             if ended {
                 return self.close(batch, "end");
             }
@@ -125,10 +130,25 @@ impl Follow {
             tokio::select! {
                 biased;
                 () = draining.cancelled() => return self.close(Vec::new(), "goaway"),
+                denied = self.pass.lost() => return self.deny(denied),
                 () = tokio::time::sleep(self.pause) => {}
             }
             self.pause = (self.pause * 2).min(LOOK_AT_LEAST_EVERY);
         }
+    }
+
+    /// The events of a page, and whether the run has no more and never will.
+    fn read(&mut self, page: History) -> (Vec<Event>, bool) {
+        if let Some(last) = page.events.last() {
+            self.after = last.sequence_num;
+        }
+        let ended = page.run.status.is_terminal() && self.after >= page.run.sequence;
+        (page.events.into_iter().filter_map(shown).collect(), ended)
+    }
+
+    fn deny(&mut self, denied: Denied) -> Option<Vec<Event>> {
+        self.over = true;
+        Some(vec![Problem::from(denied).into_event()])
     }
 
     fn close(&mut self, mut batch: Vec<Event>, why: &'static str) -> Option<Vec<Event>> {

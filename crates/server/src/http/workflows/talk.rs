@@ -166,7 +166,12 @@ pub(in crate::http) async fn query_workflow(
     caller.within_scope(&app, id).await?;
     let input = present(request.input);
     let asked = app.client().query::<Payload>(id, &request.name, &input);
-    let Ok(answer) = tokio::time::timeout(ANSWER_WAIT, asked).await else {
+    let answer = tokio::select! {
+        biased;
+        answer = tokio::time::timeout(ANSWER_WAIT, asked) => answer,
+        () = app.draining().cancelled() => return Err(Problem::shutting_down()),
+    };
+    let Ok(answer) = answer else {
         return Err(Problem::new(
             Code::NoWorker,
             "whoever hosts the workflow did not answer in time",
@@ -177,11 +182,12 @@ pub(in crate::http) async fn query_workflow(
     Ok(Json(QueryAnswer { result: answer? }))
 }
 
-/// Asks a run for something that it answers. Waits for the answer, ten seconds unless told otherwise; 202 where it is not there by then.
+/// Asks a run for something that it answers. Waits for the answer, ten seconds unless told otherwise; 202 where it is not there by then,
+/// 422 (`update_failed`) where the workflow refused it or failed to carry it out.
 #[utoipa::path(post, path = "/workflows/{id}/update", tag = "workflows", request_body = UpdateRequest,
     params(("id" = Uuid, Path, description = "The run"), WaitParams, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$", description = "One update per key")),
     responses(
-        (status = 200, description = "The answer, or why there is none", body = UpdateAnswer),
+        (status = 200, description = "The answer", body = UpdateAnswer),
         (status = 202, description = "There is no answer yet", body = UpdateAnswer)))]
 pub(in crate::http) async fn update_workflow(
     State(app): State<App>,
@@ -197,10 +203,12 @@ pub(in crate::http) async fn update_workflow(
     if let Some(update_id) = request.update_id.or(key) {
         update = update.id(update_id);
     }
-    answer(update.send().await?, wait).await
+    let update = update.send().await?;
+    let answer = waited(&app, &update, wait).await?;
+    Ok(standing(&update, Ok(answer)))
 }
 
-/// An update that was sent before, and its answer.
+/// An update that was sent before, and its answer; `failed` with the error where there is none.
 #[utoipa::path(get, path = "/workflows/{id}/updates/{update_id}", tag = "workflows",
     params(("id" = Uuid, Path, description = "The run"), ("update_id" = String, Path, description = "The update"), WaitParams),
     responses(
@@ -214,31 +222,55 @@ pub(in crate::http) async fn get_update(
 ) -> Result<(StatusCode, Json<UpdateAnswer>), Problem> {
     let wait = params.wait(&app, Duration::ZERO)?;
     caller.within_scope(&app, id).await?;
-    answer(app.client().update_handle(id, update_id), wait).await
+    let update = app.client().update_handle(id, update_id);
+    let answer = match waited(&app, &update, wait).await {
+        Ok(answer) => Ok(answer),
+        Err(error) => match error.failure().filter(|_| error.is_update_failed()) {
+            Some(failure) => Err(FailureView::from(failure)),
+            None => return Err(error.into()),
+        },
+    };
+    Ok(standing(&update, answer))
 }
 
-async fn answer(
-    update: UpdateHandle,
+/// The answer, if it is there before the wait is over. A server that is about to stop keeps nobody waiting: the update is taken, and
+/// another server answers for it too.
+async fn waited(
+    app: &App,
+    update: &UpdateHandle,
     wait: Duration,
-) -> Result<(StatusCode, Json<UpdateAnswer>), Problem> {
-    let polled = if wait.is_zero() {
-        update.poll::<Payload>().await
-    } else {
-        let waited = tokio::time::timeout(wait, update.result::<Payload>()).await;
-        waited.map_or(Ok(None), |result| result.map(Some))
-    };
-    let (status, result, error) = match polled {
-        Ok(None) => (UpdateStatus::Pending, Payload::ABSENT, None),
-        Ok(Some(result)) => (UpdateStatus::Completed, result, None),
-        Err(error) if error.is_update_failed() => {
-            let failure = error.failure().map(FailureView::from);
-            (UpdateStatus::Failed, Payload::ABSENT, failure)
+) -> everruns_durable::Result<Option<Payload>> {
+    if wait.is_zero() {
+        return update.poll().await;
+    }
+    tokio::select! {
+        biased;
+        waited = tokio::time::timeout(wait, update.result()) => {
+            waited.map_or(Ok(None), |result| result.map(Some))
         }
-        Err(error) => return Err(error.into()),
-    };
-    let code = match status {
-        UpdateStatus::Pending => StatusCode::ACCEPTED,
-        UpdateStatus::Completed | UpdateStatus::Failed => StatusCode::OK,
+        () = app.draining().cancelled() => Ok(None),
+    }
+}
+
+/// An update as it stands, with the status that tells whether there is an answer.
+fn standing(
+    update: &UpdateHandle,
+    answer: Result<Option<Payload>, FailureView>,
+) -> (StatusCode, Json<UpdateAnswer>) {
+    let (code, status, result, error) = match answer {
+        Ok(None) => (
+            StatusCode::ACCEPTED,
+            UpdateStatus::Pending,
+            Payload::ABSENT,
+            None,
+        ),
+        Ok(Some(result)) => (StatusCode::OK, UpdateStatus::Completed, result, None),
+        Err(error) => (
+            StatusCode::OK,
+            UpdateStatus::Failed,
+            Payload::ABSENT,
+            Some(error),
+        ),
     };
     let answer = UpdateAnswer {
         id: update.run_id(),
@@ -247,5 +279,5 @@ async fn answer(
         result,
         error,
     };
-    Ok((code, Json(answer)))
+    (code, Json(answer))
 }

@@ -161,6 +161,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ("count_runs", &["some", "none"]),
     ("get_attributes", ROWS),
     ("list_tasks", ROWS),
+    ("list_events", FOUND),
     ("list_step_logs", ROWS),
     ("counts", &["read"]),
     ("rollups", ROWS),

@@ -20,7 +20,7 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
         A::Failed { kind, .. } => vec![kind],
         A::ClaimTurns(rows) => list(rows),
         A::LoadTurns(rows) => rows.iter().map(|row| found(row.is_some())).collect(),
-        A::LoadHistory(row) => vec![found(row.is_some())],
+        A::LoadHistory(row) | A::ListEvents(row) => vec![found(row.is_some())],
         A::CommitTurns(rows) => match request {
             Request::CommitTurns { turns } => turns
                 .iter()

@@ -140,11 +140,11 @@ impl Generator {
         let max = self.max();
         match self.random.below(12) {
             0 => Intent::Plain(Request::PurgeDlq {
-                filter: self.dlq_filter(),
+                filter: self.dlq_filter(session),
                 max,
             }),
             1..3 => Intent::Plain(Request::ListDlq {
-                filter: self.dlq_filter(),
+                filter: self.dlq_filter(session),
                 page: self.page(),
             }),
             _ => Intent::Decide {

@@ -5,9 +5,11 @@ use everruns_durable::persistence::model::{
     WorkflowStatus,
 };
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::super::intent::Intent;
 use super::super::request::Request;
+use super::super::session::Session;
 use super::super::universe::{ATTRIBUTES, BUSINESS_IDS, UPDATES, WORKFLOWS, id};
 use super::Generator;
 
@@ -18,7 +20,7 @@ impl Generator {
         } else {
             self.run()
         };
-        Intent::Plain(match self.random.below(14) {
+        Intent::Plain(match self.random.below(15) {
             0 => Request::LoadTurns {
                 runs: vec![run, self.run()],
             },
@@ -50,7 +52,12 @@ impl Generator {
                 run,
                 page: self.page(),
             },
-            12 => Request::Counts {},
+            12 => Request::ListEvents {
+                run,
+                after: self.random.pick(&[0, 0, 3, -1, 1_000_000]),
+                limit: self.random.pick(&[0, 1, 5, 1_000_000]),
+            },
+            13 => Request::Counts {},
             _ => Request::Rollups {
                 from: self
                     .random
@@ -95,8 +102,13 @@ impl Generator {
         }
     }
 
-    pub(super) fn dlq_filter(&mut self) -> DlqFilter {
+    pub(super) fn dlq_filter(&mut self, session: &Session) -> DlqFilter {
+        // Tasks that were leased lately: some are dead by now.
+        let leases = session.leases.values().rev().take(25);
+        let letters: Vec<Uuid> = leases.map(|(lease, _)| lease.task_id).collect();
+        let by_id = !letters.is_empty() && self.random.percent(20);
         DlqFilter {
+            id: by_id.then(|| self.random.pick(&letters)),
             run_id: self.random.percent(25).then(|| self.run()),
             activity_type: self.random.percent(25).then(|| self.activity_type()),
             state: self

@@ -6,6 +6,7 @@ use everruns_durable::persistence::limits::DELIVERIES_MAX;
 use everruns_durable::persistence::model::{
     ClaimTasks, ClaimTurns, FireDue, HostedType, ReapLeases, RelayMessages, TaskOutcome,
 };
+use uuid::Uuid;
 
 use super::super::intent::{ExtendIntent, FinishIntent, Intent};
 use super::super::request::Request;
@@ -124,10 +125,10 @@ impl Generator {
 
     /// Blocks, renewals and releases of runs.
     pub(super) fn ownership(&mut self) -> Intent {
-        let runs = self.several(Self::run);
+        let (worker, runs) = self.owned();
         match self.random.below(4) {
             0 => Intent::Plain(Request::RenewRuns {
-                worker: self.worker(),
+                worker,
                 runs,
                 lease: if self.random.one_in(8) {
                     ms(0)
@@ -135,16 +136,24 @@ impl Generator {
                     self.lease_length()
                 },
             }),
-            1 => Intent::Plain(Request::ReleaseRuns {
-                worker: self.worker(),
-                runs,
-            }),
+            1 => Intent::Plain(Request::ReleaseRuns { worker, runs }),
             _ => Intent::Block {
                 run: self.run(),
                 ahead: self.random.pick(&[0, 0, 0, 1]),
                 build: self.name(BUILDS),
             },
         }
+    }
+
+    /// A worker and runs: often its own, with nothing due.
+    fn owned(&mut self) -> (String, Vec<Uuid>) {
+        if self.random.percent(50) {
+            return (self.worker(), self.several(Self::run));
+        }
+        let run = self.run_with(|run| run.owner.is_some() && run.ready_at.is_none());
+        let owner = self.view.get(&run).and_then(|run| run.owner.as_ref());
+        let owner = owner.map(|owner| owner.worker_id.clone());
+        (owner.unwrap_or_else(|| self.worker()), vec![run])
     }
 
     pub(super) fn fire_due(&mut self) -> Intent {

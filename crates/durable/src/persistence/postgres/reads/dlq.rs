@@ -35,6 +35,7 @@ pub(in crate::persistence::postgres) fn conditions<'a>(
     filter: &'a DlqFilter,
 ) {
     query
+        .with_some(" AND t.id = $?", filter.id, Type::UUID)
         .of_run(shards, filter.run_id)
         .with_some(
             " AND t.activity_type = $?",

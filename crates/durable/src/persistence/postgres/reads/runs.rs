@@ -63,12 +63,20 @@ impl Postgres {
         &self,
         run_id: Uuid,
         after: i64,
+        most: Option<usize>,
     ) -> StoreResult<Option<History>> {
         let shard = self.shards.of_run(run_id);
-        let events = vec![value(shard), value(run_id), value(after)];
+        let mut events = vec![value(shard), value(run_id), value(after)];
+        let statement = match most {
+            None => &events::READ_EVENTS,
+            Some(most) => {
+                events.push(value(limit(most)));
+                &events::READ_EVENT_PAGE
+            }
+        };
         let calls = [
             Call::new(&runs::READ_RUNS, vec![value(shard), value(vec![run_id])]),
-            Call::new(&events::READ_EVENTS, events),
+            Call::new(statement, events),
         ];
         let answers = self.read(Concern::Events, &calls).await?;
         let Some(run) = read_first(&answers[0], rows::runs::record)? else {

@@ -24,6 +24,7 @@ pub(in crate::persistence::postgres) fn merged(records: &[RollupRecord]) -> Vec<
             .and_modify(|sum| {
                 sum.count += record.count;
                 sum.total_ms += record.total_ms;
+                sum.wait_ms += record.wait_ms;
             })
             .or_insert_with(|| record.clone());
     }
@@ -46,6 +47,7 @@ pub(in crate::persistence::postgres) fn add<'a>(
         column(rows, |r| r.duration_exp),
         column(rows, |r| r.count),
         column(rows, |r| r.total_ms),
+        column(rows, |r| r.wait_ms),
     ];
     Call::new(&rollups::ADD_ROLLUPS, params)
 }
@@ -60,5 +62,6 @@ pub(in crate::persistence::postgres) fn record(row: &mut Reader<'_>) -> StoreRes
         duration_exp: row.next()?,
         count: row.next()?,
         total_ms: row.next()?,
+        wait_ms: row.next()?,
     })
 }

@@ -16,4 +16,11 @@ statements! {
         FROM {s}.durable_workflow_events
         WHERE partition_key = $1 AND workflow_id = $2 AND sequence_num > $3
         ORDER BY sequence_num";
+
+    /// The first of them.
+    READ_EVENT_PAGE [INT4, UUID, INT8, INT8] = "
+        SELECT sequence_num, event_type, event_data, payload, created_at
+        FROM {s}.durable_workflow_events
+        WHERE partition_key = $1 AND workflow_id = $2 AND sequence_num > $3
+        ORDER BY sequence_num LIMIT $4";
 }

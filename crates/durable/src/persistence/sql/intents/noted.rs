@@ -13,7 +13,7 @@ use super::sends::{SendSignals, SendUpdates};
 use super::starts::StartRuns;
 use super::terminate::TerminateRuns;
 use crate::persistence::StoreResult;
-use crate::persistence::audit::{self, Change, Noting};
+use crate::persistence::audit::{self, Beside, Change, Noting};
 use crate::persistence::model::{
     DecisionOutcome, SendOutcome, StartOutcome, StartRun, TerminateOutcome, TurnOutcome,
 };
@@ -110,7 +110,11 @@ impl Noticeable for StartRuns {
     fn changed(&self, outcomes: &Vec<StartOutcome>, changes: &Changes) -> Vec<(usize, Change)> {
         let mut news = News::of(changes);
         of_each(&self.starts, outcomes, |start, outcome| {
-            audit::started(start, outcome, news.take(start, outcome))
+            let beside = Beside {
+                heard: news.take(start, outcome),
+                replaced: changes.replaced.get(&start.run_id).copied(),
+            };
+            audit::started(start, outcome, beside)
         })
     }
 }

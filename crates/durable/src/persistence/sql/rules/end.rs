@@ -162,6 +162,7 @@ impl Work {
             &name,
             outcome_of(ending.status),
             Some(created_at),
+            0,
         );
         self.set_outcome(run_id, ending.result, ending.error);
         idx

@@ -55,6 +55,11 @@ impl Work {
     /// Starts a run, finds it started, or refuses.
     pub(crate) fn start(&mut self, start: &StartRun, parent: Option<ParentLink>) -> StartOutcome {
         if let Some(existing) = self.existing_run(start) {
+            // What it brings was meant for a run of its own type.
+            let run = self.run(existing);
+            if run.is_none_or(|run| run.workflow_type != start.workflow_type) {
+                return StartOutcome::Rejected(StartRejection::KeyConflict { run_id: existing });
+            }
             return self.join_existing(existing, start);
         }
         if self
@@ -92,6 +97,7 @@ impl Work {
             if start.reuse_policy == ReusePolicy::TerminateIfRunning && !status.is_terminal() {
                 let reason = "replaced by a new run with the same workflow id";
                 self.end_by_store(last, terminated(reason));
+                self.changes.replaced.insert(start.run_id, last);
             }
         }
         self.create_run(start, parent);

@@ -4,6 +4,7 @@ use durable_core::{
     AttemptRecord, ExhaustedPolicy, Failure, RetryDecision, TimeoutType, WorkflowEvent, error_types,
 };
 
+use super::totals::millis_between;
 use super::work::Work;
 use crate::persistence::model::{
     DeadLetter, DeadLetterState, FinishOutcome, LastAttempt, RollupKind, RollupOutcome, TaskRecord,
@@ -141,11 +142,15 @@ impl Work {
 
     /// Counts an activity that ended.
     pub(crate) fn count_activity(&mut self, task: &TaskRecord, outcome: RollupOutcome) {
+        let attempts = task.attempts.iter().map(|attempt| attempt.started_at);
+        let first = attempts.chain([task.claimed_at]).flatten().next();
+        let wait_ms = millis_between(task.scheduled_at, first.unwrap_or(self.now));
         self.count(
             RollupKind::Activity,
             &task.activity_type,
             outcome,
             task.claimed_at,
+            wait_ms,
         );
     }
 

@@ -8,17 +8,16 @@ use crate::persistence::model::{RollupKind, RollupOutcome, RollupRecord, Workflo
 const HOUR_SECONDS: i64 = 3600;
 
 impl Work {
-    /// Counts something that ended now and began then.
+    /// Counts something that ended now and began then, after so long a wait.
     pub(crate) fn count(
         &mut self,
         kind: RollupKind,
         name: &str,
         outcome: RollupOutcome,
         began: Option<Timestamp>,
+        wait_ms: i64,
     ) {
-        let elapsed = began.map_or(0, |began| {
-            (self.now.as_microsecond() - began.as_microsecond()).max(0) / 1000
-        });
+        let elapsed = began.map_or(0, |began| millis_between(began, self.now));
         let counted = RollupRecord {
             hour: hour_of(self.now),
             kind,
@@ -27,6 +26,7 @@ impl Work {
             duration_exp: exponent(elapsed),
             count: 1,
             total_ms: elapsed,
+            wait_ms,
         };
         let same = |r: &&mut RollupRecord| {
             (r.hour, r.kind, &r.name, r.outcome, r.duration_exp)
@@ -42,6 +42,7 @@ impl Work {
             Some(row) => {
                 row.count += 1;
                 row.total_ms += elapsed;
+                row.wait_ms += wait_ms;
             }
             None => self.changes.add_rollups.push(counted),
         }
@@ -55,6 +56,11 @@ pub(crate) fn outcome_of(status: WorkflowStatus) -> RollupOutcome {
         WorkflowStatus::Cancelled => RollupOutcome::Cancelled,
         _ => RollupOutcome::Failed,
     }
+}
+
+/// Whole milliseconds from one instant to another; none where time ran backwards.
+pub(crate) fn millis_between(from: Timestamp, until: Timestamp) -> i64 {
+    (until.as_microsecond() - from.as_microsecond()).max(0) / 1000
 }
 
 fn hour_of(instant: Timestamp) -> Timestamp {

@@ -9,13 +9,14 @@ use uuid::Uuid;
 
 use super::{SqlStore, keep};
 use crate::persistence::audit::Noting;
+use crate::persistence::limits::PAGE_ROWS_MAX;
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, OutboxRecord,
-    OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
-    RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
-    SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
-    TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
+    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
+    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
+    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
     WorkerStatus, cut,
 };
 use crate::persistence::sql::intents::dead_letters::DecideDeadLetter;
@@ -450,6 +451,16 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
 
     async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
         self.database.list_step_logs(run_id, page).await
+    }
+
+    async fn list_events(
+        &self,
+        run_id: Uuid,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Option<History>> {
+        let limit = limit.min(PAGE_ROWS_MAX);
+        self.database.list_events(run_id, after, limit).await
     }
 
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {

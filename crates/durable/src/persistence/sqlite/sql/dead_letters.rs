@@ -42,6 +42,7 @@ statements! {
          WHERE t.partition_key = d.partition_key AND t.workflow_id = d.workflow_id AND t.id = d.id))";
 }
 
+pub(crate) const OF_ID: &str = " AND id = ?";
 /// Shard and id of a run.
 pub(crate) const OF_RUN_ID: &str = " AND partition_key = ? AND workflow_id = ?";
 pub(crate) const OF_TYPE: &str = " AND activity_type = ?";

@@ -10,5 +10,6 @@ statements! {
     AFTER =
         "SELECT sequence_num, event_type, event_data, payload, created_at \
          FROM durable_workflow_events \
-         WHERE partition_key = ?1 AND workflow_id = ?2 AND sequence_num > ?3 ORDER BY sequence_num";
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND sequence_num > ?3 ORDER BY sequence_num \
+         LIMIT ?4";
 }

@@ -3,11 +3,12 @@
 statements! {
     /// Adds to a total.
     ADD =
-        "INSERT INTO durable_rollups (hour, kind, name, outcome, duration_exp, count, total_ms) \
-         VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE \
-         SET count = count + excluded.count, total_ms = total_ms + excluded.total_ms";
+        "INSERT INTO durable_rollups (hour, kind, name, outcome, duration_exp, count, total_ms, wait_ms) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE \
+         SET count = count + excluded.count, total_ms = total_ms + excluded.total_ms, \
+         wait_ms = wait_ms + excluded.wait_ms";
     /// Totals since an hour.
     SINCE =
-        "SELECT hour, kind, name, outcome, duration_exp, count, total_ms FROM durable_rollups \
-         WHERE hour >= ?1";
+        "SELECT hour, kind, name, outcome, duration_exp, count, total_ms, wait_ms \
+         FROM durable_rollups WHERE hour >= ?1";
 }

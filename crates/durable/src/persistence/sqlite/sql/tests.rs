@@ -72,6 +72,7 @@ fn every_list() -> [String; 7] {
     ]
     .concat();
     let letters = [
+        dead_letters::OF_ID,
         dead_letters::OF_RUN_ID,
         dead_letters::OF_TYPE,
         dead_letters::IN_STATE,
@@ -188,6 +189,19 @@ fn what_runs_all_the_time_searches_by_its_index_and_sorts_nothing() {
             "{sql}\n{found}"
         );
         assert!(!found.contains("TEMP B-TREE"), "{sql}\n{found}");
+    }
+}
+
+#[test]
+fn a_letter_is_looked_up_by_its_id() {
+    let conn = migrated();
+    for list in [dead_letters::LIST, dead_letters::PURGEABLE] {
+        let sql = [list, dead_letters::OF_ID, dead_letters::PAGE].concat();
+        let found = plan(&conn, &sql);
+        assert!(
+            found.contains("idx_durable_dlq_id (id=?)"),
+            "{sql}\n{found}"
+        );
     }
 }
 

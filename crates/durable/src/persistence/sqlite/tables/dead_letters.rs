@@ -73,6 +73,7 @@ fn filtered<'a>(
     offset: usize,
 ) -> Filtered<'a> {
     let mut query = Filtered::new(select);
+    query.and(sql::OF_ID, filter.id.map(Id));
     if let Some(run_id) = filter.run_id {
         query.text(sql::OF_RUN_ID);
         query.bind(db.shard(run_id));

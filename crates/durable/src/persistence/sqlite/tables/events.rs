@@ -10,7 +10,7 @@ use crate::persistence::sql::rows::EventRow;
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::events as sql;
-use crate::persistence::sqlite::value::{At, Body, Id, Utf8};
+use crate::persistence::sqlite::value::{At, Body, Id, Utf8, rows};
 
 pub(crate) fn insert(db: Db<'_>, row: &EventRow, now: Timestamp) -> StoreResult<()> {
     db.run(
@@ -28,10 +28,16 @@ pub(crate) fn insert(db: Db<'_>, row: &EventRow, now: Timestamp) -> StoreResult<
     Ok(())
 }
 
-pub(crate) fn after(db: Db<'_>, run_id: Uuid, after: i64) -> StoreResult<Vec<HistoryEvent>> {
+/// Events after a place, at most so many.
+pub(crate) fn after(
+    db: Db<'_>,
+    run_id: Uuid,
+    after: i64,
+    limit: usize,
+) -> StoreResult<Vec<HistoryEvent>> {
     db.all(
         sql::AFTER,
-        params![db.shard(run_id), Id(run_id), after],
+        params![db.shard(run_id), Id(run_id), after, rows(limit)],
         |row| {
             Ok(HistoryEvent {
                 sequence_num: row.int()?,

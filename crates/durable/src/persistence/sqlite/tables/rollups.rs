@@ -20,6 +20,7 @@ pub(crate) fn add(db: Db<'_>, rollup: &RollupRecord) -> StoreResult<()> {
             rollup.duration_exp,
             rollup.count,
             rollup.total_ms,
+            rollup.wait_ms,
         ],
     )?;
     Ok(())
@@ -36,6 +37,7 @@ pub(crate) fn since(db: Db<'_>, from: Timestamp) -> StoreResult<Vec<RollupRecord
             duration_exp: row.int()?,
             count: row.int()?,
             total_ms: row.int()?,
+            wait_ms: row.int()?,
         })
     })?;
     // The order of outcomes is not that of their names.
