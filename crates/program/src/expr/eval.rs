@@ -51,11 +51,23 @@ impl<'a> Evaluation<'a> {
                 Ok(Value::Object(fields.collect::<Result<Map<_, _>, _>>()?))
             }
             Expr::Constant(_) | Expr::Variable(_) => self.owned(self.look(expr)?),
+            Expr::Operation(Operator::And, operands) => self.until(false, Operator::And, operands),
+            Expr::Operation(Operator::Or, operands) => self.until(true, Operator::Or, operands),
             Expr::Operation(operator, operands) => {
                 let operands = operands.iter().map(|operand| self.look(operand));
                 self.apply(*operator, &operands.collect::<Result<Vec<_>, _>>()?)
             }
         }
+    }
+
+    /// Goes through booleans from left to right until one decides; those behind it are not computed, so that a guard guards.
+    fn until(&self, decides: bool, operator: Operator, operands: &'a [Expr]) -> Evaluated {
+        for operand in operands {
+            if truth(operator.name(), self.look(operand)?.as_ref())? == decides {
+                return Ok(decides.into());
+            }
+        }
+        Ok((!decides).into())
     }
 
     /// The value where it stands, if it stands somewhere.
@@ -100,10 +112,6 @@ impl<'a> Evaluation<'a> {
             }
             (O::Lt, [a, b]) => less(a, b),
             (O::Not, [a]) => Ok((!truth(name, a)?).into()),
-            (O::And, all) => {
-                truths(name, all).map(|truths| truths.iter().all(|truth| *truth).into())
-            }
-            (O::Or, all) => truths(name, all).map(|truths| truths.contains(&true).into()),
             (O::Concat, all) => {
                 self.copying(all.iter().map(|one| size(one)).sum())?;
                 concat(all)
@@ -156,11 +164,6 @@ fn less(a: &Value, b: &Value) -> Evaluated {
 fn truth(name: &str, value: &Value) -> Result<bool, ExpressionError> {
     let truth = value.as_bool();
     truth.ok_or_else(|| wrong(name, "true or false", &[value]))
-}
-
-/// Every operand has to be one, also where the first decides.
-fn truths(name: &str, values: &[&Value]) -> Result<Vec<bool>, ExpressionError> {
-    values.iter().map(|value| truth(name, value)).collect()
 }
 
 fn concat(all: &[&Value]) -> Evaluated {
