@@ -7,5 +7,6 @@ mod guide;
 mod http;
 mod mistakes;
 mod programs;
+mod random;
 mod relations;
 mod world;
