@@ -11,7 +11,8 @@ pub(crate) fn quoted(value: Value) -> Value {
     }
 }
 
-fn computes(value: &Value) -> bool {
+/// Whether anything in it would compute.
+pub(crate) fn computes(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(computes),
         Value::Object(fields) => fields

@@ -10,6 +10,7 @@ use super::strand::Strand;
 use super::{Interpreter, budget};
 use crate::PROGRAM_TYPE;
 use crate::expr::{Expr, ExpressionError};
+use crate::fields::check_computed_variables;
 use crate::path::Path;
 use crate::quote::quoted;
 use crate::steps::{Action, Child, ChildWork, Options, Program, SideEffect};
@@ -129,7 +130,7 @@ impl<'p> Interpreter<'p> {
                 input,
             } => (workflow_type.as_str(), self.value(input)?),
             ChildWork::Program(program) => {
-                let vars = self.child_vars(&program.vars)?;
+                let vars = self.next_vars(&program.vars)?;
                 let input = json!({"vars": vars, "steps": program.source});
                 (PROGRAM_TYPE, input)
             }
@@ -143,9 +144,10 @@ impl<'p> Interpreter<'p> {
         Ok((workflow_type, payload("the child's input", &input)?))
     }
 
-    /// A child's variables are computed over ours; what they come to is data.
-    fn child_vars(&self, vars: &Expr) -> Result<Map<String, Value>, Exit> {
+    /// The variables of a child or of the next iteration are computed over ours; what they come to is data.
+    pub(super) fn next_vars(&self, vars: &Expr) -> Result<Map<String, Value>, Exit> {
         let vars = super::object("vars", self.value(vars)?)?;
+        check_computed_variables(&vars)?;
         let vars = vars.into_iter();
         Ok(vars.map(|(name, value)| (name, quoted(value))).collect())
     }

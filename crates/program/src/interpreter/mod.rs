@@ -36,7 +36,6 @@ pub(crate) use self::updates::{SetVar, Updates};
 pub(crate) use self::whereabouts::Whereabouts;
 use crate::attributes::Attributes;
 use crate::expr::{Expr, ExpressionError, evaluate, kind};
-use crate::quote::quoted;
 use crate::slot::{self, Kind, Slot};
 use crate::steps::{Action, Program, Step};
 use crate::vars::Vars;
@@ -205,12 +204,7 @@ impl<'p> Interpreter<'p> {
     }
 
     fn continue_as_new(&self, vars: &Expr) -> Result<Exit, Exit> {
-        let vars = object("vars", self.value(vars)?)?;
-        // What was computed is data from here on.
-        let vars: Map<String, Value> = vars
-            .into_iter()
-            .map(|(name, value)| (name, quoted(value)))
-            .collect();
+        let vars = self.next_vars(vars)?;
         let input = json!({"vars": vars, "steps": self.program.source});
         Ok(Exit::Continue(calls::payload("the next input", &input)?))
     }

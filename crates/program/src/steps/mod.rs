@@ -3,6 +3,7 @@
 mod child;
 mod options;
 mod parse;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,9 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// What one looks like, for people.
+    const WHAT: &'static str = "a program, {\"vars\": {…}, \"steps\": [STEP…]}";
+
     /// Reads a run's input.
     pub(crate) fn read(input: &Payload) -> Result<Self, Mistake> {
         if input.is_encoded() {
@@ -45,8 +49,7 @@ impl Program {
 
     /// Reads what stands where a program is expected.
     pub(crate) fn parse(value: &Value, path: &Path<'_>) -> Result<Self, Mistake> {
-        let what = "a program, {\"vars\": {…}, \"steps\": [STEP…]}";
-        let fields = Fields::of(value, path, what)?;
+        let fields = Fields::of(value, path, Self::WHAT)?;
         let vars = match fields.get("vars") {
             Some(vars) => Expr::parse(vars, &path.field("vars"))?,
             None => Expr::Constant(Value::Object(Default::default())),

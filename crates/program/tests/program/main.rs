@@ -6,6 +6,7 @@ mod expressions;
 mod guide;
 mod http;
 mod mistakes;
+mod mistakes_of_children;
 mod programs;
 mod random;
 mod relations;
