@@ -4,16 +4,16 @@ use std::cell::RefCell;
 
 use everruns_durable::core::signal_types;
 use everruns_durable::persistence::limits::check_name;
-use serde_json::{Map, Value};
 
 use crate::expr::{Expr, ExpressionError, kind};
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::slot::{Kind, Slot};
+use crate::value::{Map, Value};
 
 /// The fields of one object.
 pub(crate) struct Fields<'a> {
-    fields: &'a Map<String, Value>,
+    fields: &'a Map,
     path: &'a Path<'a>,
     /// What was asked for: all that the object may have.
     known: RefCell<Vec<&'static str>>,
@@ -143,7 +143,7 @@ pub(crate) fn check_variable(name: &str, path: &Path<'_>) -> Result<(), Mistake>
 }
 
 /// The same, of names that are known when a step runs.
-pub(crate) fn check_computed_variables(vars: &Map<String, Value>) -> Result<(), ExpressionError> {
+pub(crate) fn check_computed_variables(vars: &Map) -> Result<(), ExpressionError> {
     let problem = vars.keys().find_map(|name| variable_problem(name));
     problem.map_or(Ok(()), |problem| Err(ExpressionError(problem)))
 }
@@ -163,7 +163,7 @@ fn variable_problem(name: &str) -> Option<String> {
 /// Checks the names of variables that are given as an object, as far as they are written out.
 pub(crate) fn check_variables(vars: &Expr, path: &Path<'_>) -> Result<(), Mistake> {
     let found = match vars {
-        Expr::Constant(value) if !value.is_object() => Some(kind(value)),
+        Expr::Constant(value) if value.as_object().is_none() => Some(kind(value)),
         Expr::Array(_) => Some("an array"),
         _ => None,
     };

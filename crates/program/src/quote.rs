@@ -1,11 +1,11 @@
 //! Data that is to stand in a program.
 
-use serde_json::{Value, json};
+use crate::value::Value;
 
 /// Quotes data that would compute where a value is expected.
 pub(crate) fn quoted(value: Value) -> Value {
     if computes(&value) {
-        json!({"$lit": value})
+        Value::object([("$lit", value)])
     } else {
         value
     }

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value};
-
 use super::Expr;
-use super::number::{Arithmetic, NoNumber, compare, compute};
 use super::operator::Operator;
+use crate::number::{Arithmetic, NoNumber, compare, compute};
+use crate::value::{Map, Value};
 use crate::vars::{VALUE_BYTES_MAX, Vars, size};
 
 /// Why an expression has no value.
@@ -48,7 +47,7 @@ impl<'a> Evaluation<'a> {
                     self.copying(name.len())?;
                     Ok((name.clone(), self.value(field)?))
                 });
-                Ok(Value::Object(fields.collect::<Result<Map<_, _>, _>>()?))
+                Ok(Value::Object(fields.collect::<Result<Map, _>>()?))
             }
             Expr::Constant(_) | Expr::Variable(_) => self.owned(self.look(expr)?),
             Expr::Operation(Operator::And, operands) => self.until(false, Operator::And, operands),
@@ -138,7 +137,7 @@ fn arithmetic(name: &str, how: Arithmetic, a: &Value, b: &Value) -> Evaluated {
 /// Deeply; numbers by their value.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => compare(a, b) == Some(Ordering::Equal),
+        (Value::Number(a), Value::Number(b)) => compare(a, b).map_or(a == b, Ordering::is_eq),
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
         }
@@ -193,7 +192,7 @@ fn get<'a>(from: &'a Value, key: &Value) -> Result<Option<&'a Value>, Expression
     Ok(match (from, key) {
         (Value::Null, Value::String(_) | Value::Number(_)) => None,
         (Value::Object(fields), Value::String(key)) => fields.get(key),
-        (Value::Array(items), Value::Number(index)) if index.is_i64() || index.is_u64() => {
+        (Value::Array(items), Value::Number(index)) if index.is_integer() => {
             let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
             index.and_then(|index| items.get(index))
         }
@@ -221,8 +220,8 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
-        Value::Number(number) if number.is_f64() => "a float",
-        Value::Number(_) => "an integer",
+        Value::Number(number) if number.is_integer() => "an integer",
+        Value::Number(_) => "a float",
         Value::String(_) => "a string",
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use everruns_durable::prelude::WorkflowResult;
-use serde_json::Value;
 
 use super::Interpreter;
 use super::budget;
@@ -13,6 +12,7 @@ use super::exit::{Exit, Flow, error_value, raised};
 use super::strand::{Strand, Token};
 use crate::slot::Slot;
 use crate::steps::{Action, Step};
+use crate::value::Value;
 
 /// The parts of a `try`.
 struct Try<'p> {

@@ -26,7 +26,6 @@ use std::pin::Pin;
 
 use everruns_durable::prelude::{State, WorkflowContext, WorkflowError, WorkflowResult};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
 
 use self::budget::Budget;
 pub(crate) use self::exit::raised;
@@ -38,6 +37,7 @@ use crate::attributes::Attributes;
 use crate::expr::{Expr, ExpressionError, evaluate, kind};
 use crate::slot::{self, Kind, Slot};
 use crate::steps::{Action, Program, Step};
+use crate::value::{Map, Value};
 use crate::vars::Vars;
 
 /// Runs one program.
@@ -205,7 +205,7 @@ impl<'p> Interpreter<'p> {
 
     fn continue_as_new(&self, vars: &Expr) -> Result<Exit, Exit> {
         let vars = self.next_vars(vars)?;
-        let input = json!({"vars": vars, "steps": self.program.source});
+        let input = self.program.with_vars(vars);
         Ok(Exit::Continue(calls::payload("the next input", &input)?))
     }
 
@@ -214,7 +214,7 @@ impl<'p> Interpreter<'p> {
             let value = vars.all().get(append_to);
             match value {
                 Some(Value::Array(_)) => Ok(()),
-                None | Some(Value::Null) => vars.set(append_to, json!([])),
+                None | Some(Value::Null) => vars.set(append_to, Value::Array(Vec::new())),
                 Some(other) => Err(ExpressionError(format!(
                     "variable {append_to:?} has to be an array to be appended to, and is {}",
                     kind(other)
@@ -256,7 +256,7 @@ impl<'p> Interpreter<'p> {
 }
 
 /// The fields of what has to be an object.
-fn object(what: &str, value: Value) -> Result<Map<String, Value>, ExpressionError> {
+fn object(what: &str, value: Value) -> Result<Map, ExpressionError> {
     match value {
         Value::Object(fields) => Ok(fields),
         other => Err(ExpressionError(format!(

@@ -1,7 +1,6 @@
 //! A child: another program, or a workflow of any type.
 
 use everruns_durable::prelude::ClosePolicy;
-use serde_json::Value;
 
 use super::Program;
 use super::written::{self, is_computed};
@@ -10,6 +9,7 @@ use crate::expr::Expr;
 use crate::fields::Fields;
 use crate::mistake::Mistake;
 use crate::slot::{Id, Slot};
+use crate::value::Value;
 
 /// A child and how it is run.
 #[derive(Debug)]

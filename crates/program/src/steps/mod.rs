@@ -11,7 +11,6 @@ use std::time::Duration;
 pub(crate) use child::{Child, ChildWork};
 use everruns_durable::prelude::Payload;
 pub(crate) use options::Options;
-use serde_json::Value;
 
 use crate::expr::Expr;
 use crate::fields::{Fields, check_variables};
@@ -19,6 +18,7 @@ use crate::json;
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::slot::Slot;
+use crate::value::{Map, Value};
 
 /// A program that can be run.
 #[derive(Debug)]
@@ -33,6 +33,12 @@ pub(crate) struct Program {
 impl Program {
     /// What one looks like, for people.
     const WHAT: &'static str = "a program, {\"vars\": {…}, \"steps\": [STEP…]}";
+
+    /// The input of a run that goes through the same steps with other variables.
+    pub(crate) fn with_vars(&self, vars: Map) -> Value {
+        let steps = self.source.clone();
+        Value::object([("vars", Value::Object(vars)), ("steps", steps)])
+    }
 
     /// Reads a run's input.
     pub(crate) fn read(input: &Payload) -> Result<Self, Mistake> {

@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 
-use serde_json::Value;
-
 use super::{Action, Child, Options, SideEffect, Step};
 use crate::expr::{Expr, kind};
 use crate::fields::{Fields, check_variables};
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::slot::Slot;
+use crate::value::Value;
 
 /// Most steps of one program, those of its branches and loops included, each counted once.
 const STEPS_MAX: usize = 10_000;

@@ -3,14 +3,13 @@
 //! The parent's expressions are computed before the child sees them, so that a part with one in it is known only then. A part
 //! without any, or quoted by `$lit`, is what the child gets.
 
-use serde_json::Value;
-
 use super::{Program, parse};
 use crate::expr::Expr;
 use crate::fields::{Fields, check_variables};
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::quote::computes;
+use crate::value::Value;
 
 /// Whether an object computes: one of its keys begins with `$`.
 pub(super) fn is_computed(value: &Value) -> bool {

@@ -1,6 +1,7 @@
 //! Programs, run by the shipped engine: one binary, so that it is linked once.
 
 mod crashes;
+mod digits;
 mod endings;
 mod expressions;
 mod guide;
