@@ -4,9 +4,9 @@ use everruns_durable::core::{ActivityOptions, RetryPolicy};
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::prelude::Payload;
 
+use super::Interpreter;
 use super::exit::{Exit, Flow, raised};
 use super::strand::Strand;
-use super::{Interpreter, budget};
 use crate::PROGRAM_TYPE;
 use crate::expr::{Expr, ExpressionError};
 use crate::fields::check_computed_variables;
@@ -18,7 +18,7 @@ use crate::value::{Map, Value};
 
 impl<'p> Interpreter<'p> {
     pub(super) async fn call(&self, action: &'p Action, strand: &Strand) -> Flow {
-        self.budget.spend(budget::RECORDED)?;
+        self.budget.record()?;
         let (save, value) = match action {
             Action::Activity {
                 activity_type,
@@ -38,6 +38,7 @@ impl<'p> Interpreter<'p> {
             } => {
                 let input = payload("the input", &self.value(input)?)?;
                 let call = self.ctx.local_activity_named(activity_type, input);
+                let _held = self.budget.hold();
                 (save, self.wait(strand, call).await?)
             }
             Action::Sleep { time } => {

@@ -38,7 +38,7 @@ impl<'p> Interpreter<'p> {
                 then,
                 otherwise,
             } => {
-                self.budget.spend(budget::RECORDED)?;
+                self.budget.record()?;
                 let side = if self.ctx.patched(id) {
                     then
                 } else {
@@ -110,7 +110,7 @@ impl<'p> Interpreter<'p> {
             };
         }
         if matches!(flow, Err(Exit::Overrun(_))) {
-            self.budget.renew();
+            self.budget.clean_up();
         }
         let cleaned = self.steps(parts.finally, &strand.shielded()).await;
         match flow {

@@ -36,7 +36,7 @@ pub(crate) use self::whereabouts::Whereabouts;
 use crate::attributes::Attributes;
 use crate::expr::{Expr, ExpressionError, evaluate, kind};
 use crate::slot::{self, Kind, Slot};
-use crate::steps::{Action, Program, Step};
+use crate::steps::{Action, Program, SideEffect, Step};
 use crate::value::{Map, Value};
 use crate::vars::Vars;
 
@@ -83,6 +83,10 @@ impl<'p> Interpreter<'p> {
 
     /// Runs the program to its end, and its compensations where it fails or is cancelled.
     pub(crate) async fn run(&self) -> WorkflowResult<Value> {
+        self.budget.by_turns(self.run_to_its_end()).await
+    }
+
+    async fn run_to_its_end(&self) -> WorkflowResult<Value> {
         let main = Strand::main();
         let flow = match self.load_vars() {
             Ok(()) => self.steps(&self.program.steps, &main).await,
@@ -121,7 +125,7 @@ impl<'p> Interpreter<'p> {
             let Some(steps) = last else {
                 return;
             };
-            self.budget.renew();
+            self.budget.clean_up();
             let strand = main.shielded();
             // However it ends: the next one is undone all the same.
             let _ = self.steps(steps, &strand).await;
@@ -178,7 +182,11 @@ impl<'p> Interpreter<'p> {
         match action {
             Action::Set { var, value } => self.save(var, self.value(value)?),
             Action::SideEffect { kind, save } => {
-                self.budget.spend(budget::RECORDED)?;
+                match kind {
+                    SideEffect::Now => self.budget.record()?,
+                    // Made from the run's own seed: nothing is written down.
+                    SideEffect::Uuid | SideEffect::Random => self.budget.spend(budget::RECORDED)?,
+                }
                 self.save(save, self.side_effect(*kind))
             }
             Action::Compensate { steps } => {
@@ -186,7 +194,7 @@ impl<'p> Interpreter<'p> {
                 Ok(())
             }
             Action::Attributes { set } => {
-                self.budget.spend(budget::RECORDED)?;
+                self.budget.record()?;
                 let values = object("set", self.value(set)?)?;
                 let values = self.attributes.lock().set(&values)?;
                 self.ctx.upsert_attributes(values);
