@@ -59,7 +59,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `memory:`. `durable dev` never takes it from the environment or a file,
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (with `?sslmode=verify-full&sslrootcert=FILE` for TLS) or `memory:`. `durable dev` never takes it from the environment or a file,
     /// so that trying something out cannot touch a real database.
     db: DatabaseUrl { env: "DATABASE_URL", default: "sqlite:durable.db" }
     /// Run migrations that are pending before anything else. Without it a schema that is behind is an error; see `durable migrate`.
