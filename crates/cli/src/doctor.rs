@@ -18,7 +18,7 @@ const CLOCK_SECONDS_MAX: i64 = 2;
 /// What to look at.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Look at this database too: `sqlite:PATH` or `postgres://…`. Without it, the server only.
+    /// Look at this database too: `sqlite:PATH` or `postgres://…`; its settings, and work that is overdue by more than five minutes (turns, tasks, timers). Without it, the server only.
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     db: Option<DatabaseUrl>,
 }

@@ -57,6 +57,18 @@ pub(crate) struct Hosting {
     log_format: LogFormat,
 }
 
+impl Hosting {
+    /// Whether a flag asks for hosting. What may come from the environment says nothing about that.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.connect.is_some()
+            || self.worker_token.is_some()
+            || self.grpc_tls_ca.is_some()
+            || self.grpc_tls_cert.is_some()
+            || self.grpc_tls_key.is_some()
+            || self.max_concurrent_tasks.is_some()
+    }
+}
+
 /// Hosts until a signal, then drains. `ca` is the authority that all commands were told to trust.
 pub(crate) async fn run(options: Hosting, ca: Option<&Path>) -> Result<()> {
     let Some(server) = &options.connect else {

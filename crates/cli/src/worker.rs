@@ -12,7 +12,7 @@ use crate::session::Session;
 
 /// Host, or look after those who do.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct Options {
     #[command(flatten)]
     hosting: Hosting,
@@ -47,6 +47,10 @@ pub(crate) async fn run(
     session: impl FnOnce() -> Result<Session>,
 ) -> Result<()> {
     match options.action {
+        // Not by `args_conflicts_with_subcommands`: that refuses the flags of all commands, such as `-o json`, too.
+        Some(_) if options.hosting.is_given() => Err(Failure::usage(
+            "hosting and looking after workers are two things: leave out the flags, or the command behind them",
+        )),
         Some(action) => look_after(&action, &session()?).await,
         None => host::run(options.hosting, ca).await,
     }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use everruns_durable::core::AttributeValue;
 use everruns_durable::persistence::check;
 use everruns_durable::persistence::limits::ATTRIBUTES_MAX;
-use serde_json::{Map, Value};
 
 use crate::expr::{ExpressionError, kind};
+use crate::value::{Map, Value};
 
 /// One attribute; null removes it.
 pub(crate) fn read(
@@ -20,7 +20,7 @@ pub(crate) fn read(
         Value::String(text) => Some(AttributeValue::Text(text.clone())),
         Value::Number(number) => {
             let whole = number.as_i64().map(AttributeValue::Int);
-            let float = || number.as_f64().filter(|_| number.is_f64());
+            let float = || number.as_f64().filter(|_| !number.is_integer());
             Some(
                 whole
                     .or_else(|| float().map(AttributeValue::Double))
@@ -51,7 +51,7 @@ impl Attributes {
     /// Reads what is to be set; nothing is noted where it is refused.
     pub(crate) fn set(
         &mut self,
-        values: &Map<String, Value>,
+        values: &Map,
     ) -> Result<BTreeMap<String, Option<AttributeValue>>, ExpressionError> {
         let mut read_all = BTreeMap::new();
         for (name, value) in values {

@@ -4,16 +4,16 @@ use std::cell::RefCell;
 
 use everruns_durable::core::signal_types;
 use everruns_durable::persistence::limits::check_name;
-use serde_json::{Map, Value};
 
-use crate::expr::{Expr, kind};
+use crate::expr::{Expr, ExpressionError, kind};
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::slot::{Kind, Slot};
+use crate::value::{Map, Value};
 
 /// The fields of one object.
 pub(crate) struct Fields<'a> {
-    fields: &'a Map<String, Value>,
+    fields: &'a Map,
     path: &'a Path<'a>,
     /// What was asked for: all that the object may have.
     known: RefCell<Vec<&'static str>>,
@@ -139,20 +139,31 @@ impl<'a> Fields<'a> {
 
 /// Refuses what could not be read as `{"$": "name"}`.
 pub(crate) fn check_variable(name: &str, path: &Path<'_>) -> Result<(), Mistake> {
-    check_name("a variable's name", name).map_err(|error| path.mistake(error.to_string()))?;
-    if name.contains('.') || name.starts_with('$') {
-        let problem = format!(
-            "{name:?} is no variable's name: it has no dot (that is the way into a value) and does not begin with $"
-        );
-        return Err(path.mistake(problem));
+    variable_problem(name).map_or(Ok(()), |problem| Err(path.mistake(problem)))
+}
+
+/// The same, of names that are known when a step runs.
+pub(crate) fn check_computed_variables(vars: &Map) -> Result<(), ExpressionError> {
+    let problem = vars.keys().find_map(|name| variable_problem(name));
+    problem.map_or(Ok(()), |problem| Err(ExpressionError(problem)))
+}
+
+fn variable_problem(name: &str) -> Option<String> {
+    if let Err(error) = check_name("a variable's name", name) {
+        return Some(error.to_string());
     }
-    Ok(())
+    let reads = !name.contains('.') && !name.starts_with('$');
+    (!reads).then(|| {
+        format!(
+            "{name:?} is no variable's name: it has no dot (that is the way into a value) and does not begin with $"
+        )
+    })
 }
 
 /// Checks the names of variables that are given as an object, as far as they are written out.
 pub(crate) fn check_variables(vars: &Expr, path: &Path<'_>) -> Result<(), Mistake> {
     let found = match vars {
-        Expr::Constant(value) if !value.is_object() => Some(kind(value)),
+        Expr::Constant(value) if value.as_object().is_none() => Some(kind(value)),
         Expr::Array(_) => Some("an array"),
         _ => None,
     };

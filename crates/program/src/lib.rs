@@ -21,7 +21,7 @@
 //! });
 //! let program = Payload::from_value(&program)?;
 //! durable_program::check(&program)?;
-//! assert_eq!(engine.run::<ProgramWorkflow>(program).await?, json!(42));
+//! assert_eq!(engine.run::<ProgramWorkflow>(program).await?.get(), "42");
 //! # engine.shutdown().await?;
 //! # Ok(())
 //! # }
@@ -34,10 +34,12 @@ mod fields;
 mod interpreter;
 mod json;
 mod mistake;
+mod number;
 mod path;
 mod quote;
 mod slot;
 mod steps;
+mod value;
 mod vars;
 mod workflow;
 

@@ -1,17 +1,18 @@
 //! Data that is to stand in a program.
 
-use serde_json::{Value, json};
+use crate::value::Value;
 
 /// Quotes data that would compute where a value is expected.
 pub(crate) fn quoted(value: Value) -> Value {
     if computes(&value) {
-        json!({"$lit": value})
+        Value::object([("$lit", value)])
     } else {
         value
     }
 }
 
-fn computes(value: &Value) -> bool {
+/// Whether anything in it would compute.
+pub(crate) fn computes(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(computes),
         Value::Object(fields) => fields

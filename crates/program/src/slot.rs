@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use everruns_durable::persistence::limits::{DURATION_MS_MAX, ID_BYTES_MAX};
 use everruns_durable::prelude::{ClosePolicy, ExhaustedPolicy};
-use serde_json::Value;
 
 use crate::expr::{Expr, ExpressionError, kind};
 use crate::mistake::Mistake;
 use crate::path::Path;
+use crate::value::Value;
 
 /// What a field can hold.
 pub(crate) trait Kind: Sized + Clone {
@@ -72,8 +72,9 @@ fn read<T: Kind>(value: &Value) -> Result<T, String> {
 )]
 fn whole(value: &Value) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    let float = || value.as_f64().filter(|float| float.fract() == 0.0);
-    value.as_i64().or_else(|| {
+    let number = value.as_number()?;
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0);
+    number.as_i64().or_else(|| {
         float()
             .filter(|float| float.abs() <= EXACT)
             .map(|float| float as i64)
@@ -125,7 +126,7 @@ impl Kind for f64 {
     const WANTED: &'static str = "a number of 0 or more";
 
     fn read(value: &Value) -> Option<Self> {
-        value.as_f64().filter(|number| *number >= 0.0)
+        value.as_number()?.as_f64().filter(|number| *number >= 0.0)
     }
 }
 

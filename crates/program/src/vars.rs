@@ -1,8 +1,7 @@
 //! The variables of a program.
 
-use serde_json::{Map, Value};
-
 use crate::expr::ExpressionError;
+use crate::value::{Map, Value};
 
 /// Most bytes that one expression copies, and that all variables together hold: they have to fit a payload, when a run goes on as
 /// new and when they are asked for.
@@ -13,7 +12,7 @@ pub(crate) const VALUE_DEPTH_MAX: usize = 90;
 /// The variables of a program: one scope, shared by all branches.
 #[derive(Debug, Default)]
 pub(crate) struct Vars {
-    values: Map<String, Value>,
+    values: Map,
     bytes: usize,
 }
 
@@ -28,7 +27,7 @@ impl Vars {
         self.values.contains_key(name)
     }
 
-    pub(crate) const fn all(&self) -> &Map<String, Value> {
+    pub(crate) const fn all(&self) -> &Map {
         &self.values
     }
 
@@ -94,7 +93,7 @@ fn step<'a>(value: &'a Value, part: &String) -> Option<&'a Value> {
 pub(crate) fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
-        Value::Number(_) => 8,
+        Value::Number(number) => number.size(),
         Value::String(text) => text.len() + 2,
         Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
         Value::Object(fields) => {
@@ -116,9 +115,11 @@ fn depth(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    macro_rules! json {
+        ($($json:tt)+) => { Value::from(serde_json::json!($($json)+)) };
+    }
 
     fn vars(values: &[(&str, Value)]) -> Vars {
         let mut vars = Vars::default();

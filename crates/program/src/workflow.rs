@@ -3,13 +3,15 @@
 use everruns_durable::core::Failure;
 use everruns_durable::prelude::{Payload, WorkflowContext, WorkflowError, WorkflowResult};
 use everruns_durable::workflow::{Birth, Program, WorkflowDefinition, function_program};
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::PROGRAM_TYPE;
 use crate::expr::ExpressionError;
 use crate::interpreter::{Interpreter, SetVar, Shared, raised};
 use crate::mistake::Mistake;
 use crate::steps;
+use crate::value::Value;
 
 /// The workflow `durable.program`: runs the program that is its input.
 #[derive(Debug)]
@@ -18,18 +20,21 @@ pub struct ProgramWorkflow;
 impl WorkflowDefinition for ProgramWorkflow {
     const TYPE: &'static str = PROGRAM_TYPE;
     type Input = Payload;
-    type Output = Value;
+    /// The JSON text, with all its digits.
+    type Output = Box<RawValue>;
 
     fn program(birth: Birth) -> Box<dyn Program> {
         function_program::<Self, _, _>(birth, run)
     }
 }
 
-async fn run(ctx: WorkflowContext, input: Payload) -> WorkflowResult<Value> {
+async fn run(ctx: WorkflowContext, input: Payload) -> WorkflowResult<Box<RawValue>> {
     let program = steps::Program::read(&input).map_err(|mistake| invalid(&mistake))?;
     let shared = Shared::new(&ctx);
     set_up_handlers(&ctx, &shared);
-    Interpreter::new(ctx, &program, shared).run().await
+    let result = Interpreter::new(ctx, &program, shared).run().await?;
+    serde_json::value::to_raw_value(&result)
+        .map_err(|error| WorkflowError::new(raised::EXPRESSION_ERROR, error.to_string()))
 }
 
 /// A run that was started without a look at its program.

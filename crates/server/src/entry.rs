@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::auth::{Access, TokenFileError, worker_token};
-use crate::config::{Config, Deployment};
+use crate::config::{Config, Deployment, Mode, Origin};
 
 /// Why no door was opened.
 #[derive(Debug, thiserror::Error)]
@@ -35,22 +35,24 @@ pub(crate) fn access(config: &Config) -> Result<Access, EntryError> {
         .get()
         .as_ref()
         .map_or_else(Vec::new, |tokens| tokens.0.clone());
-    fixed.extend(
-        config
-            .worker_token
-            .as_ref()
-            .map(|secret| worker_token(secret.expose())),
-    );
     let file = config.token_file.get().clone();
+    let reachable = [*config.http, *config.grpc]
+        .into_iter()
+        .find(|address| !address.ip().is_loopback());
+    // Workers read that variable too: exported for them, it would close `durable dev` to everybody but workers.
+    let for_workers = config.mode == Mode::Dev
+        && matches!(config.worker_token.origin, Origin::Env(_))
+        && fixed.is_empty()
+        && file.is_none()
+        && reachable.is_none();
+    let secret = config.worker_token.as_ref().filter(|_| !for_workers);
+    fixed.extend(secret.map(|secret| worker_token(secret.expose())));
     if !fixed.is_empty() || file.is_some() {
         return Ok(Access::guarded(fixed, file)?);
     }
     if *config.env == Deployment::Production {
         return Err(EntryError::Production);
     }
-    let reachable = [*config.http, *config.grpc]
-        .into_iter()
-        .find(|address| !address.ip().is_loopback());
     match reachable {
         Some(address) => Err(EntryError::Public { address }),
         None => Ok(Access::open()),

@@ -335,6 +335,23 @@ fn the_system_is_looked_at() {
         .expect("a worker")
         .to_owned();
     assert!(say(&server, &["worker", "list"]).contains("echo"));
+    // Flags of all commands stand anywhere; those of hosting do not go with looking after workers.
+    for arguments in [
+        &["worker", "-o", "json", "list"][..],
+        &[
+            "worker",
+            "--output",
+            "jsonl",
+            "--server",
+            &server.http,
+            "list",
+        ],
+    ] {
+        assert!(say(&server, arguments).contains(&id), "{arguments:?}");
+    }
+    let both = ["worker", "--connect", &server.grpc, "list"];
+    let refused = server.ask(&both);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     say(&server, &["breaker", "list"]);
     say(&server, &["task", "list"]);
     say(&server, &["task", "stats"]);

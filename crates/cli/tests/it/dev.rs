@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::durable::{Server, runtime, texts, until};
+use crate::durable::{Process, Server, durable, runtime, texts, until};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -43,6 +43,35 @@ fn the_database_of_the_environment_is_left_alone() {
     let env = [("DATABASE_URL", "postgres://nobody@127.0.0.1:1/nowhere")];
     let server = Server::start(folder.path(), "dev", &["--db", "memory:"], &env);
     assert_eq!(server.json(&["health"])["status"], "healthy");
+}
+
+#[test]
+fn what_a_shell_exports_for_production_does_not_get_in_the_way() {
+    let folder = folder();
+    let exported = [
+        ("DURABLE_ENV", "production"),
+        ("WORKER_GRPC_AUTH_TOKEN", "of a worker"),
+    ];
+    let server = Server::start(folder.path(), "dev", &["--db", "memory:"], &exported);
+    assert_eq!(server.json(&["health"])["status"], "healthy");
+    // A worker of the same shell shows its token, and is let in.
+    let mut worker = durable(folder.path());
+    let worker = worker
+        .args(["worker", "--connect", &server.grpc])
+        .envs(exported)
+        .stderr(Stdio::null());
+    Process::start(worker).line_with("works for");
+
+    // With tokens of its own the server has a guard, and the worker's token counts too.
+    let guarded = [exported[1], ("DURABLE_TOKENS", "ann:admin:s3cret")];
+    let server = Server::start(folder.path(), "dev", &["--db", "memory:"], &guarded);
+    assert_eq!(server.ask(&["health"]).status.code(), Some(5));
+    let mut worker = durable(folder.path());
+    let worker = worker
+        .args(["worker", "--connect", &server.grpc])
+        .envs(guarded)
+        .stderr(Stdio::null());
+    Process::start(worker).line_with("works for");
 }
 
 #[test]

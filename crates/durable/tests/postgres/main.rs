@@ -19,6 +19,8 @@ mod samples;
 mod server;
 mod sql_functions;
 mod statements;
+#[cfg(feature = "postgres-tls")]
+mod tls;
 mod transactional;
 mod transactions;
 mod views;

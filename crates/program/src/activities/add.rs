@@ -2,10 +2,11 @@
 
 use everruns_durable::prelude::{Activity, ActivityContext, ActivityResult, async_trait};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::invalid_input;
-use crate::expr::{kind, sum};
+use crate::expr::kind;
+use crate::number::sum;
+use crate::value::Value;
 
 /// `add` {a, b}: answers their sum, as `$add` does.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +28,7 @@ impl Activity for Add {
 
     async fn execute(&self, _ctx: &ActivityContext, input: Summands) -> ActivityResult<Value> {
         let Summands { a, b } = input;
-        if !(a.is_number() && b.is_number()) {
+        if !(a.as_number().is_some() && b.as_number().is_some()) {
             let message = format!(
                 "add needs two numbers, and has {} and {}",
                 kind(&a),

@@ -11,10 +11,10 @@ use everruns_durable::prelude::{
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Method, Request, Response, Url};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::hosts::HostAllowList;
 use super::invalid_input;
+use crate::value::Value;
 
 /// Time for a call that says nothing else.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -191,7 +191,13 @@ fn told(response: &Response, body: &[u8]) -> Value {
         .filter(|_| is_json);
     let json = json.and_then(|payload| payload.to_value().ok());
     let body = json.unwrap_or_else(|| Value::String(String::from_utf8_lossy(body).into_owned()));
-    json!({"status": response.status().as_u16(), "headers": headers, "body": body})
+    let headers = headers.into_iter();
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.into()));
+    Value::object([
+        ("status", u64::from(response.status().as_u16()).into()),
+        ("headers", Value::Object(headers.collect())),
+        ("body", body),
+    ])
 }
 
 /// Resolves names, and keeps the addresses that may be called: what a name led to when it was looked at is what is called.

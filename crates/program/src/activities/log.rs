@@ -2,7 +2,8 @@
 
 use everruns_durable::persistence::model::LogLevel;
 use everruns_durable::prelude::{Activity, ActivityContext, ActivityResult, async_trait};
-use serde_json::Value;
+
+use crate::value::Value;
 
 /// `log`: writes a line to the run's log. Its input is the message, or {message, level?, …}, the rest of which is kept as data; level
 /// is `debug`, `info` (default), `warn` or `error`.
@@ -38,7 +39,11 @@ impl Line {
         };
         match input {
             Value::String(message) => plain(message),
-            Value::Object(mut fields) if fields.get("message").is_some_and(Value::is_string) => {
+            Value::Object(mut fields)
+                if fields
+                    .get("message")
+                    .is_some_and(|message| message.as_str().is_some()) =>
+            {
                 let message = fields.remove("message");
                 let level = fields.remove("level");
                 Self {

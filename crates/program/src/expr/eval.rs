@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value};
-
 use super::Expr;
-use super::number::{Arithmetic, NoNumber, compare, compute};
 use super::operator::Operator;
+use crate::number::{Arithmetic, NoNumber, compare, compute};
+use crate::value::{Map, Value};
 use crate::vars::{VALUE_BYTES_MAX, Vars, size};
 
 /// Why an expression has no value.
@@ -48,14 +47,26 @@ impl<'a> Evaluation<'a> {
                     self.copying(name.len())?;
                     Ok((name.clone(), self.value(field)?))
                 });
-                Ok(Value::Object(fields.collect::<Result<Map<_, _>, _>>()?))
+                Ok(Value::Object(fields.collect::<Result<Map, _>>()?))
             }
             Expr::Constant(_) | Expr::Variable(_) => self.owned(self.look(expr)?),
+            Expr::Operation(Operator::And, operands) => self.until(false, Operator::And, operands),
+            Expr::Operation(Operator::Or, operands) => self.until(true, Operator::Or, operands),
             Expr::Operation(operator, operands) => {
                 let operands = operands.iter().map(|operand| self.look(operand));
                 self.apply(*operator, &operands.collect::<Result<Vec<_>, _>>()?)
             }
         }
+    }
+
+    /// Goes through booleans from left to right until one decides; those behind it are not computed, so that a guard guards.
+    fn until(&self, decides: bool, operator: Operator, operands: &'a [Expr]) -> Evaluated {
+        for operand in operands {
+            if truth(operator.name(), self.look(operand)?.as_ref())? == decides {
+                return Ok(decides.into());
+            }
+        }
+        Ok((!decides).into())
     }
 
     /// The value where it stands, if it stands somewhere.
@@ -100,10 +111,6 @@ impl<'a> Evaluation<'a> {
             }
             (O::Lt, [a, b]) => less(a, b),
             (O::Not, [a]) => Ok((!truth(name, a)?).into()),
-            (O::And, all) => {
-                truths(name, all).map(|truths| truths.iter().all(|truth| *truth).into())
-            }
-            (O::Or, all) => truths(name, all).map(|truths| truths.contains(&true).into()),
             (O::Concat, all) => {
                 self.copying(all.iter().map(|one| size(one)).sum())?;
                 concat(all)
@@ -130,7 +137,7 @@ fn arithmetic(name: &str, how: Arithmetic, a: &Value, b: &Value) -> Evaluated {
 /// Deeply; numbers by their value.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => compare(a, b) == Some(Ordering::Equal),
+        (Value::Number(a), Value::Number(b)) => compare(a, b).map_or(a == b, Ordering::is_eq),
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
         }
@@ -156,11 +163,6 @@ fn less(a: &Value, b: &Value) -> Evaluated {
 fn truth(name: &str, value: &Value) -> Result<bool, ExpressionError> {
     let truth = value.as_bool();
     truth.ok_or_else(|| wrong(name, "true or false", &[value]))
-}
-
-/// Every operand has to be one, also where the first decides.
-fn truths(name: &str, values: &[&Value]) -> Result<Vec<bool>, ExpressionError> {
-    values.iter().map(|value| truth(name, value)).collect()
 }
 
 fn concat(all: &[&Value]) -> Evaluated {
@@ -190,7 +192,7 @@ fn get<'a>(from: &'a Value, key: &Value) -> Result<Option<&'a Value>, Expression
     Ok(match (from, key) {
         (Value::Null, Value::String(_) | Value::Number(_)) => None,
         (Value::Object(fields), Value::String(key)) => fields.get(key),
-        (Value::Array(items), Value::Number(index)) if index.is_i64() || index.is_u64() => {
+        (Value::Array(items), Value::Number(index)) if index.is_integer() => {
             let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
             index.and_then(|index| items.get(index))
         }
@@ -218,8 +220,8 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
-        Value::Number(number) if number.is_f64() => "a float",
-        Value::Number(_) => "an integer",
+        Value::Number(number) if number.is_integer() => "an integer",
+        Value::Number(_) => "a float",
         Value::String(_) => "a string",
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",

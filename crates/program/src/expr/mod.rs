@@ -1,17 +1,14 @@
 //! Expressions: JSON in which objects with a `$` key compute.
 
 mod eval;
-mod number;
 mod operator;
 
-use serde_json::{Map, Value};
-
 pub(crate) use eval::{ExpressionError, evaluate, kind};
-pub(crate) use number::sum;
 use operator::{Arity, Operator};
 
 use crate::mistake::Mistake;
 use crate::path::Path;
+use crate::value::{Map, Value};
 
 /// What stands where a value is expected.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,7 +88,7 @@ fn object(fields: Vec<(String, Expr)>) -> Expr {
     Expr::Constant(Value::Object(values.collect()))
 }
 
-fn operation(key: &str, fields: &Map<String, Value>, path: &Path<'_>) -> Result<Expr, Mistake> {
+fn operation(key: &str, fields: &Map, path: &Path<'_>) -> Result<Expr, Mistake> {
     let here = path.field(key);
     if fields.len() > 1 {
         let problem = format!(

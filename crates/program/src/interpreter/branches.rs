@@ -4,12 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use serde_json::{Value, json};
-
 use super::Interpreter;
 use super::exit::{Exit, Flow};
 use super::strand::{Strand, Token};
 use crate::steps::{Action, Step};
+use crate::value::Value;
 
 impl<'p> Interpreter<'p> {
     pub(super) async fn branch(&self, action: &'p Action, strand: &Strand) -> Flow {
@@ -20,7 +19,7 @@ impl<'p> Interpreter<'p> {
             }
             Action::Race { branches, save } => {
                 let (winner, value) = self.race(branches, strand).await?;
-                let won = json!({"winner": winner, "value": value});
+                let won = Value::object([("winner", winner.into()), ("value", value)]);
                 self.save_in(save.as_ref(), won)
             }
             _ => Ok(()),

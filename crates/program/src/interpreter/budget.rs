@@ -1,6 +1,9 @@
-//! How much a program does without waiting: one that only spins would hold up its worker.
+//! How much a program does at once: one that only spins would hold up its worker, and a turn that records too much cannot be stored.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
 
 use everruns_durable::core::Failure;
 
@@ -10,34 +13,128 @@ use super::exit::{Exit, raised};
 const BETWEEN_WAITS: u32 = 1_000_000;
 /// A plain step.
 pub(super) const STEP: u32 = 1;
-/// A step that leaves an event: a turn takes so many (`TURN_ITEMS_MAX`).
+/// A step that leaves an event, and one that makes a value.
 pub(super) const RECORDED: u32 = 100;
+/// Most recorded steps of all branches together in one turn, which stores `TURN_ITEMS_MAX` items or nothing: room is left for the
+/// facts that lead to it and for what clean-up adds.
+const RECORDED_IN_A_TURN: u32 = 10_000;
+/// The same, once the program is over and cleans up.
+const RECORDED_WITH_CLEAN_UP: u32 = 14_000;
 
 /// What values cost.
 pub(super) fn of_bytes(bytes: usize) -> u32 {
     u32::try_from(bytes / 256).unwrap_or(u32::MAX)
 }
 
-/// What was spent since the program last waited.
-#[derive(Debug, Default)]
+/// What was spent since the program last waited, and what it recorded in the turn at hand.
+#[derive(Debug)]
 pub(super) struct Budget {
     spent: AtomicU32,
+    recorded: AtomicU32,
+    recorded_max: AtomicU32,
+    /// Calls that the turn waits for: it is not over before they are.
+    held: AtomicU32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            spent: AtomicU32::new(0),
+            recorded: AtomicU32::new(0),
+            recorded_max: AtomicU32::new(RECORDED_IN_A_TURN),
+            held: AtomicU32::new(0),
+        }
+    }
 }
 
 impl Budget {
-    /// The program waits, or is allowed to clean up.
-    pub(super) fn renew(&self) {
+    /// A branch of the program waits.
+    pub(super) fn waits(&self) {
         self.spent.store(0, Ordering::Relaxed);
     }
 
+    /// The program is over, and allowed to clean up.
+    pub(super) fn clean_up(&self) {
+        self.spent.store(0, Ordering::Relaxed);
+        self.recorded_max
+            .store(RECORDED_WITH_CLEAN_UP, Ordering::Relaxed);
+    }
+
     pub(super) fn spend(&self, cost: u32) -> Result<(), Exit> {
-        let spent = self.spent.load(Ordering::Relaxed).saturating_add(cost);
-        self.spent.store(spent, Ordering::Relaxed);
-        if spent > BETWEEN_WAITS {
-            let message = "the program goes on and on without waiting for anything: let it sleep, wait or call an activity in between, or continue as new";
-            let failure = Failure::new(raised::STEP_LIMIT, message).non_retryable();
-            return Err(Exit::Overrun(failure));
+        if add(&self.spent, cost) > BETWEEN_WAITS {
+            return Err(overrun(
+                "the program goes on and on without waiting for anything",
+            ));
         }
         Ok(())
+    }
+
+    /// Pays for a step that leaves an event.
+    pub(super) fn record(&self) -> Result<(), Exit> {
+        self.spend(RECORDED)?;
+        if add(&self.recorded, 1) > self.recorded_max.load(Ordering::Relaxed) {
+            return Err(overrun(
+                "the program's branches do too much at once: ten thousand recorded steps without waiting for anything, all together",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A local activity runs within the turn that calls it, and lengthens it.
+    pub(super) fn hold(&self) -> Held<'_> {
+        add(&self.held, 1);
+        Held(self)
+    }
+
+    /// Runs a program so that what it records is counted by turns: each poll is one, unless the last is still held. That is so when it
+    /// is replayed too.
+    pub(super) fn by_turns<'a, T>(
+        &'a self,
+        program: impl Future<Output = T> + Send + 'a,
+    ) -> impl Future<Output = T> + Send + 'a
+    where
+        T: 'a,
+    {
+        ByTurns {
+            budget: self,
+            program: Box::pin(program),
+        }
+    }
+}
+
+fn add(to: &AtomicU32, cost: u32) -> u32 {
+    let sum = to.load(Ordering::Relaxed).saturating_add(cost);
+    to.store(sum, Ordering::Relaxed);
+    sum
+}
+
+fn overrun(what: &str) -> Exit {
+    let message =
+        format!("{what}: let it sleep, wait or call an activity in between, or continue as new");
+    Exit::Overrun(Failure::new(raised::STEP_LIMIT, message).non_retryable())
+}
+
+/// Keeps a turn from being over.
+pub(super) struct Held<'a>(&'a Budget);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct ByTurns<'a, T> {
+    budget: &'a Budget,
+    program: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
+}
+
+impl<T> Future for ByTurns<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        if self.budget.held.load(Ordering::Relaxed) == 0 {
+            self.budget.recorded.store(0, Ordering::Relaxed);
+        }
+        self.program.as_mut().poll(cx)
     }
 }

@@ -3,20 +3,22 @@
 use everruns_durable::core::{ActivityOptions, RetryPolicy};
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::prelude::Payload;
-use serde_json::{Map, Value, json};
 
+use super::Interpreter;
 use super::exit::{Exit, Flow, raised};
 use super::strand::Strand;
-use super::{Interpreter, budget};
 use crate::PROGRAM_TYPE;
 use crate::expr::{Expr, ExpressionError};
+use crate::fields::check_computed_variables;
+use crate::number::Number;
 use crate::path::Path;
 use crate::quote::quoted;
 use crate::steps::{Action, Child, ChildWork, Options, Program, SideEffect};
+use crate::value::{Map, Value};
 
 impl<'p> Interpreter<'p> {
     pub(super) async fn call(&self, action: &'p Action, strand: &Strand) -> Flow {
-        self.budget.spend(budget::RECORDED)?;
+        self.budget.record()?;
         let (save, value) = match action {
             Action::Activity {
                 activity_type,
@@ -36,6 +38,7 @@ impl<'p> Interpreter<'p> {
             } => {
                 let input = payload("the input", &self.value(input)?)?;
                 let call = self.ctx.local_activity_named(activity_type, input);
+                let _held = self.budget.hold();
                 (save, self.wait(strand, call).await?)
             }
             Action::Sleep { time } => {
@@ -52,7 +55,7 @@ impl<'p> Interpreter<'p> {
                     None => self.wait(strand, signal).await?,
                     Some(timeout) => {
                         let came = self.wait(strand, signal.timeout(timeout)).await?;
-                        came.unwrap_or_else(|| json!({"timeout": true}))
+                        came.unwrap_or_else(|| Value::object([("timeout", true.into())]))
                     }
                 };
                 (save, value)
@@ -129,8 +132,8 @@ impl<'p> Interpreter<'p> {
                 input,
             } => (workflow_type.as_str(), self.value(input)?),
             ChildWork::Program(program) => {
-                let vars = self.child_vars(&program.vars)?;
-                let input = json!({"vars": vars, "steps": program.source});
+                let vars = self.next_vars(&program.vars)?;
+                let input = program.with_vars(vars);
                 (PROGRAM_TYPE, input)
             }
             ChildWork::Computed(program) => {
@@ -143,9 +146,10 @@ impl<'p> Interpreter<'p> {
         Ok((workflow_type, payload("the child's input", &input)?))
     }
 
-    /// A child's variables are computed over ours; what they come to is data.
-    fn child_vars(&self, vars: &Expr) -> Result<Map<String, Value>, Exit> {
+    /// The variables of a child or of the next iteration are computed over ours; what they come to is data.
+    pub(super) fn next_vars(&self, vars: &Expr) -> Result<Map, Exit> {
         let vars = super::object("vars", self.value(vars)?)?;
+        check_computed_variables(&vars)?;
         let vars = vars.into_iter();
         Ok(vars.map(|(name, value)| (name, quoted(value))).collect())
     }
@@ -153,7 +157,7 @@ impl<'p> Interpreter<'p> {
     pub(super) fn side_effect(&self, kind: SideEffect) -> Value {
         match kind {
             SideEffect::Uuid => self.ctx.uuid().to_string().into(),
-            SideEffect::Random => self.ctx.random().into(),
+            SideEffect::Random => Value::Number(Number::Float(self.ctx.random())),
             SideEffect::Now => self.ctx.now().to_string().into(),
         }
     }

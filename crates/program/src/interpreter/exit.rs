@@ -2,9 +2,9 @@
 
 use everruns_durable::core::{Failure, error_types};
 use everruns_durable::prelude::{Payload, WorkflowError};
-use serde_json::{Value, json};
 
 use crate::expr::ExpressionError;
+use crate::value::Value;
 
 /// What steps come to: they went through, or left.
 pub(super) type Flow = Result<(), Exit>;
@@ -90,5 +90,9 @@ impl From<ExpressionError> for Exit {
 /// An error as a program sees it.
 pub(super) fn error_value(failure: &Failure) -> Value {
     let details: Value = failure.details.to_value().unwrap_or_default();
-    json!({"type": failure.error_type, "message": failure.message, "details": details})
+    Value::object([
+        ("type", failure.error_type.as_str().into()),
+        ("message", failure.message.as_str().into()),
+        ("details", details),
+    ])
 }

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use everruns_durable::prelude::WorkflowResult;
-use serde_json::Value;
 
 use super::Interpreter;
 use super::budget;
@@ -13,6 +12,7 @@ use super::exit::{Exit, Flow, error_value, raised};
 use super::strand::{Strand, Token};
 use crate::slot::Slot;
 use crate::steps::{Action, Step};
+use crate::value::Value;
 
 /// The parts of a `try`.
 struct Try<'p> {
@@ -38,7 +38,7 @@ impl<'p> Interpreter<'p> {
                 then,
                 otherwise,
             } => {
-                self.budget.spend(budget::RECORDED)?;
+                self.budget.record()?;
                 let side = if self.ctx.patched(id) {
                     then
                 } else {
@@ -110,7 +110,7 @@ impl<'p> Interpreter<'p> {
             };
         }
         if matches!(flow, Err(Exit::Overrun(_))) {
-            self.budget.renew();
+            self.budget.clean_up();
         }
         let cleaned = self.steps(parts.finally, &strand.shielded()).await;
         match flow {

@@ -26,7 +26,6 @@ use std::pin::Pin;
 
 use everruns_durable::prelude::{State, WorkflowContext, WorkflowError, WorkflowResult};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
 
 use self::budget::Budget;
 pub(crate) use self::exit::raised;
@@ -36,9 +35,9 @@ pub(crate) use self::updates::{SetVar, Updates};
 pub(crate) use self::whereabouts::Whereabouts;
 use crate::attributes::Attributes;
 use crate::expr::{Expr, ExpressionError, evaluate, kind};
-use crate::quote::quoted;
 use crate::slot::{self, Kind, Slot};
-use crate::steps::{Action, Program, Step};
+use crate::steps::{Action, Program, SideEffect, Step};
+use crate::value::{Map, Value};
 use crate::vars::Vars;
 
 /// Runs one program.
@@ -84,6 +83,10 @@ impl<'p> Interpreter<'p> {
 
     /// Runs the program to its end, and its compensations where it fails or is cancelled.
     pub(crate) async fn run(&self) -> WorkflowResult<Value> {
+        self.budget.by_turns(self.run_to_its_end()).await
+    }
+
+    async fn run_to_its_end(&self) -> WorkflowResult<Value> {
         let main = Strand::main();
         let flow = match self.load_vars() {
             Ok(()) => self.steps(&self.program.steps, &main).await,
@@ -122,7 +125,7 @@ impl<'p> Interpreter<'p> {
             let Some(steps) = last else {
                 return;
             };
-            self.budget.renew();
+            self.budget.clean_up();
             let strand = main.shielded();
             // However it ends: the next one is undone all the same.
             let _ = self.steps(steps, &strand).await;
@@ -179,7 +182,11 @@ impl<'p> Interpreter<'p> {
         match action {
             Action::Set { var, value } => self.save(var, self.value(value)?),
             Action::SideEffect { kind, save } => {
-                self.budget.spend(budget::RECORDED)?;
+                match kind {
+                    SideEffect::Now => self.budget.record()?,
+                    // Made from the run's own seed: nothing is written down.
+                    SideEffect::Uuid | SideEffect::Random => self.budget.spend(budget::RECORDED)?,
+                }
                 self.save(save, self.side_effect(*kind))
             }
             Action::Compensate { steps } => {
@@ -187,7 +194,7 @@ impl<'p> Interpreter<'p> {
                 Ok(())
             }
             Action::Attributes { set } => {
-                self.budget.spend(budget::RECORDED)?;
+                self.budget.record()?;
                 let values = object("set", self.value(set)?)?;
                 let values = self.attributes.lock().set(&values)?;
                 self.ctx.upsert_attributes(values);
@@ -205,13 +212,8 @@ impl<'p> Interpreter<'p> {
     }
 
     fn continue_as_new(&self, vars: &Expr) -> Result<Exit, Exit> {
-        let vars = object("vars", self.value(vars)?)?;
-        // What was computed is data from here on.
-        let vars: Map<String, Value> = vars
-            .into_iter()
-            .map(|(name, value)| (name, quoted(value)))
-            .collect();
-        let input = json!({"vars": vars, "steps": self.program.source});
+        let vars = self.next_vars(vars)?;
+        let input = self.program.with_vars(vars);
         Ok(Exit::Continue(calls::payload("the next input", &input)?))
     }
 
@@ -220,7 +222,7 @@ impl<'p> Interpreter<'p> {
             let value = vars.all().get(append_to);
             match value {
                 Some(Value::Array(_)) => Ok(()),
-                None | Some(Value::Null) => vars.set(append_to, json!([])),
+                None | Some(Value::Null) => vars.set(append_to, Value::Array(Vec::new())),
                 Some(other) => Err(ExpressionError(format!(
                     "variable {append_to:?} has to be an array to be appended to, and is {}",
                     kind(other)
@@ -262,7 +264,7 @@ impl<'p> Interpreter<'p> {
 }
 
 /// The fields of what has to be an object.
-fn object(what: &str, value: Value) -> Result<Map<String, Value>, ExpressionError> {
+fn object(what: &str, value: Value) -> Result<Map, ExpressionError> {
     match value {
         Value::Object(fields) => Ok(fields),
         other => Err(ExpressionError(format!(

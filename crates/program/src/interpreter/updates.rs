@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+
+use crate::value::Value;
 
 /// Input of the update `set_var`.
 #[derive(Debug, Deserialize)]
@@ -40,7 +41,10 @@ impl Updates {
             let wanted = waiting.name.as_deref();
             let wanted = wanted.is_none_or(|name| name == update.name || name == SetVar::UPDATE);
             if wanted && waiting.given.is_none() {
-                waiting.given = Some(json!({"name": update.name, "value": update.value}));
+                waiting.given = Some(Value::object([
+                    ("name", update.name.as_str().into()),
+                    ("value", update.value.clone()),
+                ]));
             }
         }
     }

@@ -56,7 +56,7 @@ impl<T> Future for Wait<'_, T> {
         }
         let polled = self.call.as_mut().poll(cx);
         if polled.is_pending() {
-            self.budget.renew();
+            self.budget.waits();
         }
         polled.map(Some)
     }

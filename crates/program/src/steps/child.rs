@@ -1,13 +1,15 @@
 //! A child: another program, or a workflow of any type.
 
 use everruns_durable::prelude::ClosePolicy;
-use serde_json::Value;
 
 use super::Program;
+use super::written::{self, is_computed};
+use crate::PROGRAM_TYPE;
 use crate::expr::Expr;
 use crate::fields::Fields;
 use crate::mistake::Mistake;
 use crate::slot::{Id, Slot};
+use crate::value::Value;
 
 /// A child and how it is run.
 #[derive(Debug)]
@@ -38,15 +40,26 @@ impl Child {
                 let problem = "has both a program and a workflow type or an input; give a program alone, or a workflow_type with an input";
                 return Err(fields.path().mistake(problem));
             }
-            Some(program) if is_computed(program) => ChildWork::Computed(fields.expr("program")?),
+            Some(program) if is_computed(program) => {
+                written::program(program, &fields.path().field("program"))?;
+                ChildWork::Computed(fields.expr("program")?)
+            }
             Some(program) => {
                 let path = fields.path().field("program");
                 ChildWork::Program(Program::parse(program, &path)?)
             }
-            None if named => ChildWork::Workflow {
-                workflow_type: fields.name("workflow_type")?,
-                input: fields.expr_or_null("input")?,
-            },
+            None if named => {
+                let workflow_type = fields.name("workflow_type")?;
+                let input = fields.expr_or_null("input")?;
+                if workflow_type == PROGRAM_TYPE {
+                    let given = fields.get("input").unwrap_or(&Value::Null);
+                    written::program(given, &fields.path().field("input"))?;
+                }
+                ChildWork::Workflow {
+                    workflow_type,
+                    input,
+                }
+            }
             None => {
                 let problem = "lacks \"program\", or \"workflow_type\" with \"input\"";
                 return Err(fields.path().mistake(problem));
@@ -59,9 +72,4 @@ impl Child {
             save: fields.optional_variable("save")?,
         })
     }
-}
-
-fn is_computed(program: &Value) -> bool {
-    let fields = program.as_object();
-    fields.is_some_and(|fields| fields.keys().any(|key| key.starts_with('$')))
 }

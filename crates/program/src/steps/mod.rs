@@ -3,6 +3,7 @@
 mod child;
 mod options;
 mod parse;
+mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,6 @@ use std::time::Duration;
 pub(crate) use child::{Child, ChildWork};
 use everruns_durable::prelude::Payload;
 pub(crate) use options::Options;
-use serde_json::Value;
 
 use crate::expr::Expr;
 use crate::fields::{Fields, check_variables};
@@ -18,6 +18,7 @@ use crate::json;
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::slot::Slot;
+use crate::value::{Map, Value};
 
 /// A program that can be run.
 #[derive(Debug)]
@@ -30,6 +31,15 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// What one looks like, for people.
+    const WHAT: &'static str = "a program, {\"vars\": {…}, \"steps\": [STEP…]}";
+
+    /// The input of a run that goes through the same steps with other variables.
+    pub(crate) fn with_vars(&self, vars: Map) -> Value {
+        let steps = self.source.clone();
+        Value::object([("vars", Value::Object(vars)), ("steps", steps)])
+    }
+
     /// Reads a run's input.
     pub(crate) fn read(input: &Payload) -> Result<Self, Mistake> {
         if input.is_encoded() {
@@ -45,8 +55,7 @@ impl Program {
 
     /// Reads what stands where a program is expected.
     pub(crate) fn parse(value: &Value, path: &Path<'_>) -> Result<Self, Mistake> {
-        let what = "a program, {\"vars\": {…}, \"steps\": [STEP…]}";
-        let fields = Fields::of(value, path, what)?;
+        let fields = Fields::of(value, path, Self::WHAT)?;
         let vars = match fields.get("vars") {
             Some(vars) => Expr::parse(vars, &path.field("vars"))?,
             None => Expr::Constant(Value::Object(Default::default())),

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use everruns_durable::prelude::ExhaustedPolicy;
-use serde_json::Value;
 
 use crate::fields::Fields;
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::slot::{Attempts, Slot};
+use crate::value::Value;
 
 /// The `options` of an activity; what is left out is the library's default.
 #[derive(Debug, Default)]

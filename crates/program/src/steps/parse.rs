@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 
-use serde_json::Value;
-
 use super::{Action, Child, Options, SideEffect, Step};
 use crate::expr::{Expr, kind};
 use crate::fields::{Fields, check_variables};
 use crate::mistake::Mistake;
 use crate::path::Path;
 use crate::slot::Slot;
+use crate::value::Value;
 
 /// Most steps of one program, those of its branches and loops included, each counted once.
 const STEPS_MAX: usize = 10_000;
@@ -67,7 +66,7 @@ impl Parser {
         steps.map(|steps| self.list(steps, &path)).transpose()
     }
 
-    fn list(&self, value: &Value, path: &Path<'_>) -> Result<Vec<Step>, Mistake> {
+    pub(super) fn list(&self, value: &Value, path: &Path<'_>) -> Result<Vec<Step>, Mistake> {
         let steps = array(value, path, "steps")?.iter().enumerate();
         steps
             .map(|(index, step)| self.step(step, &path.index(index)))
@@ -85,7 +84,7 @@ impl Parser {
             .collect()
     }
 
-    fn step(&self, value: &Value, path: &Path<'_>) -> Result<Step, Mistake> {
+    pub(super) fn step(&self, value: &Value, path: &Path<'_>) -> Result<Step, Mistake> {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() > STEPS_MAX {
             let problem = format!("is one step too many: a program has at most {STEPS_MAX}");
@@ -169,10 +168,7 @@ impl Parser {
                 append_to: fields.variable("append_to")?,
             },
             "wait_update" => Action::WaitUpdate {
-                name: fields
-                    .get("name")
-                    .map(|_| fields.name("name"))
-                    .transpose()?,
+                name: fields.optional_variable("name")?,
                 save: fields.optional_variable("save")?,
             },
             nesting => self.nesting(nesting, fields)?,
@@ -230,7 +226,11 @@ impl Parser {
     }
 }
 
-fn array<'a>(value: &'a Value, path: &Path<'_>, of: &str) -> Result<&'a Vec<Value>, Mistake> {
+pub(super) fn array<'a>(
+    value: &'a Value,
+    path: &Path<'_>,
+    of: &str,
+) -> Result<&'a Vec<Value>, Mistake> {
     value.as_array().ok_or_else(|| {
         let problem = format!("has to be an array of {of}, and is {}", kind(value));
         path.mistake(problem)
@@ -256,10 +256,9 @@ fn attributes(fields: &Fields<'_>) -> Result<Expr, Mistake> {
     match &set {
         Expr::Object(each) => {
             for (name, value) in each {
-                if let Some(value) = value.constant() {
-                    crate::attributes::read(name, value)
-                        .map_err(|error| path.field(name).mistake(error.0))?;
-                }
+                // Of one that is computed the name is checked: null goes with any.
+                crate::attributes::read(name, value.constant().unwrap_or(&Value::Null))
+                    .map_err(|error| path.field(name).mistake(error.0))?;
             }
         }
         Expr::Constant(Value::Object(each)) => {
@@ -271,6 +270,9 @@ fn attributes(fields: &Fields<'_>) -> Result<Expr, Mistake> {
         Expr::Constant(other) => {
             let problem = format!("has to be an object of attributes, and is {}", kind(other));
             return Err(path.mistake(problem));
+        }
+        Expr::Array(_) => {
+            return Err(path.mistake("has to be an object of attributes, and is an array"));
         }
         _ => {}
     }

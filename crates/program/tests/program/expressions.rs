@@ -81,6 +81,25 @@ async fn expressions_have_these_values() {
         (json!({"$and": [true, false, true]}), json!(false)),
         (json!({"$or": [false, false]}), json!(false)),
         (json!({"$or": [false, true]}), json!(true)),
+        // What comes after the operand that decides is not computed.
+        (json!({"$and": [false, "x"]}), json!(false)),
+        (json!({"$or": [true, null]}), json!(true)),
+        (
+            json!({"$and": [{"$lt": [2, {"$len": {"$": "s"}}]}, {"$lt": [{"$": "s"}, "u"]}]}),
+            json!(true),
+        ),
+        (
+            json!({"$and": [{"$lt": [0, {"$len": {"$": "o"}}]}, {"$not": {"$eq": [{"$": "z"}, null]}}, {"$lt": [0, {"$": "z"}]}]}),
+            json!(false),
+        ),
+        (
+            json!({"$or": [{"$eq": [{"$": "z"}, null]}, {"$lt": [{"$": "z"}, 1]}]}),
+            json!(true),
+        ),
+        (
+            json!({"$not": {"$or": [{"$and": [false, {"$add": [1, null]}]}, true, {"$not": 1}]}}),
+            json!(false),
+        ),
         (json!({"$concat": ["a", {"$": "s"}, "b"]}), json!("atextb")),
         (
             json!({"$concat": [[1], [], {"$": "a.2"}]}),
@@ -142,8 +161,8 @@ async fn what_has_no_value_raises_expression_error() {
         json!({"$not": 1}),
         json!({"$not": null}),
         json!({"$and": [true, 1]}),
-        json!({"$and": [false, "x"]}),
-        json!({"$or": [true, null]}),
+        json!({"$and": ["x", false]}),
+        json!({"$or": [false, null, true]}),
         json!({"$concat": ["a", 1]}),
         json!({"$concat": ["a", ["b"]]}),
         json!({"$concat": [{"a": 1}]}),

@@ -82,6 +82,7 @@ async fn call(hosts: HostAllowList, input: Value) -> Result<Value, String> {
         .run::<ProgramWorkflow>(crate::world::payload(&program))
         .await;
     engine.shutdown().await.expect("stops");
+    let ended = ended.map(|result| serde_json::from_str(result.get()).expect("JSON"));
     ended.map_err(|error| error.failure().expect("a failure").error_type.clone())
 }
 

@@ -248,6 +248,16 @@ fn table() -> Vec<(Value, &'static str, &'static str)> {
             "an object",
         ),
         (
+            json!({"do": "attributes", "set": {"": {"$": "x"}}}),
+            "steps[0].set.",
+            "empty",
+        ),
+        (
+            json!({"do": "attributes", "set": [{"$": "x"}]}),
+            "steps[0].set",
+            "an array",
+        ),
+        (
             json!({"do": "continue_as_new"}),
             "steps[0]",
             "lacks \"vars\"",
@@ -271,6 +281,11 @@ fn table() -> Vec<(Value, &'static str, &'static str)> {
             json!({"do": "scope", "steps": []}),
             "steps[0]",
             "cancel_on_signal",
+        ),
+        (
+            json!({"do": "wait_update", "name": "x.y"}),
+            "steps[0].name",
+            "no dot",
         ),
         (
             json!({"do": "wait_update", "for": "x"}),

@@ -195,6 +195,31 @@ async fn a_program_that_only_spins_is_stopped_and_cannot_catch_that() {
     assert_eq!(error_type(deepen).await, "ExpressionError");
 }
 
+/// A turn stores so many items or nothing: a program that asks for more has to fail, not to be refused by the store for ever.
+#[tokio::test]
+async fn branches_that_record_too_much_at_once_fail_the_run() {
+    let many = |what: Value| json!([{"do": "repeat", "times": 9_000, "steps": [what]}, {"do": "sleep", "ms": 1}]);
+    for what in [
+        json!({"do": "side_effect", "kind": "now", "save": "x"}),
+        json!({"do": "local", "type": "echo", "input": 1}),
+    ] {
+        let branches = vec![many(what.clone()); 3];
+        let program = steps(json!([
+            {"do": "compensate", "steps": [{"do": "activity", "type": "echo", "input": "undone"}]},
+            {"do": "try", "steps": [{"do": "parallel", "branches": branches}], "catch": []}
+        ]));
+        let env = world().await;
+        let error = end(&start(&env, &program).await).await.expect_err("fails");
+        assert_eq!(error["type"], json!("StepLimit"), "{error}");
+        assert_eq!(echoes(&env).last(), Some(&json!("undone")));
+    }
+    let side_effect = json!({"do": "side_effect", "kind": "now", "save": "x"});
+    let waits = steps(
+        json!([{"do": "repeat", "times": 3, "steps": many(side_effect)}, {"do": "return", "value": "done"}]),
+    );
+    assert_eq!(result(waits).await, json!("done"));
+}
+
 #[tokio::test]
 async fn return_inside_conditions_loops_and_try_ends_the_program() {
     for holder in [

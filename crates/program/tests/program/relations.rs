@@ -68,6 +68,26 @@ async fn continue_as_new_replaces_the_variables_and_drops_compensations() {
 }
 
 #[tokio::test]
+async fn names_of_variables_that_are_computed_are_checked_by_the_step_that_gives_them() {
+    for step in [
+        json!({"do": "continue_as_new", "vars": {"$": "bad"}}),
+        json!({"do": "child", "program": {"vars": {"$": "bad"}, "steps": []}}),
+    ] {
+        let program = json!({"vars": {"bad": {"a.b": 1}}, "steps": [
+            {"do": "try", "steps": [step], "save_error": "error", "catch": []},
+            {"do": "return", "value": [{"$": "error.type"}, {"$": "error.message"}]}
+        ]});
+        let caught = result(program).await;
+        assert_eq!(caught[0], json!("ExpressionError"), "{step}");
+        let message = caught[1].as_str().expect("a message");
+        assert!(
+            message.contains("\"a.b\" is no variable's name"),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn queries_tell_the_variables_and_the_current_step() {
     let env = world().await;
     let program = json!({"vars": {"x": 1}, "steps": [

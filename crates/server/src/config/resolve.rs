@@ -8,8 +8,8 @@ use super::file::File;
 use super::kinds::Kind;
 use super::{Config, ConfigError, Mode, Origin, SETTINGS, Setting, Value};
 
-/// What `durable dev` takes from its flag only.
-const DEV_BY_FLAG_ONLY: &[&str] = &["db"];
+/// What `durable dev` takes from its flag only: what a shell exports for a real deployment is not meant for it.
+const DEV_BY_FLAG_ONLY: &[&str] = &["db", "env"];
 
 /// Where values are looked for: flags first, then the environment, then the file.
 pub struct Sources<'a> {
@@ -162,6 +162,11 @@ pub fn reference() -> String {
             (Some(default), Some(dev)) => format!("`{default}`; in `durable dev` `{dev}`"),
             (None, Some(dev)) => format!("not set; in `durable dev` `{dev}`"),
         };
+        let by_flag = if DEV_BY_FLAG_ONLY.contains(&setting.key) {
+            " · `durable dev` takes it from the flag only"
+        } else {
+            ""
+        };
         let help = setting
             .help
             .split_whitespace()
@@ -170,7 +175,7 @@ pub fn reference() -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             page,
-            "### `{}`\n\n{help}\n\nFlag `--{}` · variable `{}`{secret} · default {default}\n",
+            "### `{}`\n\n{help}\n\nFlag `--{}` · variable `{}`{secret} · default {default}{by_flag}\n",
             setting.key,
             setting.flag(),
             setting.env,
@@ -183,6 +188,7 @@ pub fn reference() -> String {
 mod tests {
     use std::net::SocketAddr;
 
+    use super::super::Deployment;
     use super::*;
 
     struct Given {
@@ -264,6 +270,22 @@ mod tests {
         given.mode = Mode::Server;
         given.flags.clear();
         assert_eq!(db(&given), "postgres://real/one");
+    }
+
+    #[test]
+    fn dev_is_development_whatever_the_shell_exports() {
+        let mut given = Given {
+            mode: Mode::Dev,
+            env: vec![("DURABLE_ENV", "production".to_owned())],
+            ..server()
+        };
+        let env = |given: &Given| *resolve(given).expect("a configuration").env.get();
+        assert_eq!(env(&given), Deployment::Development);
+        given.flags = vec![("env", "production")];
+        assert_eq!(env(&given), Deployment::Production);
+        given.mode = Mode::Server;
+        given.flags.clear();
+        assert_eq!(env(&given), Deployment::Production);
     }
 
     #[test]

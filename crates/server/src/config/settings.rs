@@ -59,8 +59,8 @@ macro_rules! settings {
 }
 
 settings! {
-    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `memory:`. `durable dev` takes it from its flag only, never from the
-    /// environment or a file, so that trying something out cannot touch a real database.
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (with `?sslmode=verify-full&sslrootcert=FILE` for TLS) or `memory:`. `durable dev` never takes it from the environment or a file,
+    /// so that trying something out cannot touch a real database.
     db: DatabaseUrl { env: "DATABASE_URL", default: "sqlite:durable.db" }
     /// Run migrations that are pending before anything else. Without it a schema that is behind is an error; see `durable migrate`.
     migrate: bool { env: "DURABLE_MIGRATE", default: "false", dev: "true" }
@@ -78,7 +78,8 @@ settings! {
     token_file: Option<PathBuf> { env: "DURABLE_TOKENS_FILE" }
     /// Tokens beside those of the file, each with a name and a role (worker, reader, operator, admin); TOKEN may also be its hash.
     tokens: Option<Tokens> { env: "DURABLE_TOKENS" }
-    /// A token with the role worker, beside those of the file.
+    /// A token with the role worker, beside those of the file. Workers read the same variable; where a shell exports it for them and there
+    /// is no other token, `durable dev` on the loopback interface stays open.
     worker_token: Option<Secret> { env: "WORKER_GRPC_AUTH_TOKEN" }
     /// gRPC: the server's certificate chain, PEM. Together with `grpc_tls_key` it turns TLS on.
     grpc_tls_cert: Option<PathBuf> { env: "WORKER_GRPC_TLS_CERT" }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use durable_core::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
+use uuid::Uuid;
 
 use super::instant::Instant;
 use super::migrate::connect;
@@ -14,7 +15,8 @@ use super::sql::{checkup as sql, clock};
 use super::sqlstate::store_error;
 use super::statement::Statement;
 use crate::persistence::StoreResult;
-use crate::persistence::checkup::{Finding, Verdict};
+use crate::persistence::checkup::{Finding, OVERDUE_AFTER, Verdict, Work};
+use crate::persistence::limits::PAGE_ROWS_MAX;
 
 /// The oldest version that is tried.
 const VERSION_MIN: i64 = 140_000;
@@ -78,7 +80,13 @@ pub(in crate::persistence) async fn checkup(url: &str) -> StoreResult<Vec<Findin
     findings.push(clock_skew(&client).await?);
     findings.push(connections(&client, &settings, &options).await?);
     findings.push(long_transactions(&client).await?);
-    findings.push(dead_rows(&client, &schema).await?);
+    let tables = ask(&client, &sql::DEAD_ROWS, &[&schema.name()]).await?;
+    findings.push(dead_rows(&tables));
+    if !tables.is_empty() {
+        for work in Work::ALL {
+            findings.push(overdue(&client, &schema, work).await?);
+        }
+    }
     Ok(findings)
 }
 
@@ -191,17 +199,34 @@ async fn long_transactions(client: &Client) -> StoreResult<Finding> {
     })
 }
 
-async fn dead_rows(client: &Client, schema: &Schema) -> StoreResult<Finding> {
-    let rows = ask(client, &sql::DEAD_ROWS, &[&schema.name()]).await?;
+async fn overdue(client: &Client, schema: &Schema, work: Work) -> StoreResult<Finding> {
+    let statement = match work {
+        Work::Turns => &sql::LIST_OVERDUE_TURNS,
+        Work::Tasks => &sql::LIST_OVERDUE_TASKS,
+        Work::Unclaimed => &sql::LIST_UNCLAIMED_TASKS,
+        Work::Timers => &sql::LIST_OVERDUE_TIMERS,
+    };
+    let (after, limit) = (OVERDUE_AFTER.as_secs_f64(), PAGE_ROWS_MAX);
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    let params: [(&(dyn ToSql + Sync), Type); 2] = [(&after, Type::FLOAT8), (&rows, Type::INT8)];
+    let rows = client
+        .query_typed(&schema.render(statement.sql), &params)
+        .await
+        .map_err(store_error)?;
+    let late: Vec<(Uuid, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    Ok(work.finding(&late, limit))
+}
+
+fn dead_rows(tables: &[Row]) -> Finding {
     let (mut total, mut worst) = (0, Vec::new());
-    for row in &rows {
+    for row in tables {
         let (table, live, dead): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
         total += dead;
         if dead > DEAD_ROWS_MIN && dead > live {
             worst.push(format!("{table} ({dead} dead, {live} live)"));
         }
     }
-    Ok(if worst.is_empty() {
+    if worst.is_empty() {
         Finding::new("bloat", Verdict::Ok, format!("{total} dead rows"))
     } else {
         let text = format!(
@@ -209,5 +234,5 @@ async fn dead_rows(client: &Client, schema: &Schema) -> StoreResult<Finding> {
             worst.join(", ")
         );
         Finding::new("bloat", Verdict::Warn, text)
-    })
+    }
 }

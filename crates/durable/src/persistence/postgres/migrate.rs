@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, NoTls};
 
-use super::options::{PostgresOptions, Target, place};
+use super::options::{PostgresOptions, Route, Target, place};
 use super::schema::Schema;
 use super::sqlstate::{open_error, store_error};
 use crate::persistence::migrations::{
@@ -169,21 +169,18 @@ pub(super) async fn connect(
     options: &PostgresOptions,
 ) -> StoreResult<(Client, PostgresOptions)> {
     let target = Target::parse(url, options.clone())?;
-    let config = match &target.options.direct_url {
-        Some(direct) => Target::parse(direct, target.options.clone())?.config,
-        None => target.config,
+    let route = match &target.options.direct_url {
+        Some(direct) => Target::parse(direct, target.options.clone())?.route,
+        None => target.route,
     };
-    let client = direct(&config, target.options.pools.connect_timeout).await?;
+    let client = direct(&route, target.options.pools.connect_timeout).await?;
     Ok((client, target.options))
 }
 
 /// Connects within a bounded time; the errors say where and what, and never the password.
-pub(super) async fn direct(
-    config: &tokio_postgres::Config,
-    timeout: Duration,
-) -> StoreResult<Client> {
-    let place = place(config);
-    let connecting = tokio::time::timeout(timeout, config.connect(NoTls));
+pub(super) async fn direct(route: &Route, timeout: Duration) -> StoreResult<Client> {
+    let place = place(&route.config);
+    let connecting = tokio::time::timeout(timeout, route.config.connect(route.tls.clone()));
     let (client, connection) = connecting
         .await
         .map_err(|_| StoreError::Open {

@@ -20,6 +20,7 @@ mod slots;
 mod sql;
 mod sqlstate;
 mod statement;
+mod tls;
 mod transactions;
 mod tx;
 mod wire;
@@ -107,8 +108,8 @@ impl Postgres {
         let options = &target.options;
         let schema = Schema::new(&options.schema)?;
         let direct = match &options.direct_url {
-            Some(url) => Target::parse(url, options.clone())?.config,
-            None => target.config.clone(),
+            Some(url) => Target::parse(url, options.clone())?.route,
+            None => target.route.clone(),
         };
         let client = migrate::direct(&direct, options.pools.connect_timeout).await?;
         if options.migrate {
@@ -119,7 +120,7 @@ impl Postgres {
         let shards = migrate::read_shards(&client, &schema).await?;
         Ok(Self {
             belfry: Belfry::new(&direct, options, &schema),
-            pools: Pools::new(&target.config, &options.pools, options.pooled)?,
+            pools: Pools::new(&target.route, &options.pools, options.pooled)?,
             shared: Arc::new(Shared::new(Catalog::new(schema), options.pooled)),
             shards,
             slots: Arc::new(Slots::new()),

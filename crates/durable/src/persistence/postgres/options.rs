@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
 
+use super::tls::{Connector, Given, Settings};
 use crate::persistence::{Shards, StoreError};
 
 /// Silence after which the server is asked whether it is there.
@@ -82,11 +83,20 @@ impl Default for PostgresOptions {
     }
 }
 
+/// Where connections lead, and how they are made.
+#[derive(Debug, Clone)]
+pub(super) struct Route {
+    /// The driver's configuration.
+    pub(super) config: tokio_postgres::Config,
+    /// TLS, where the configuration asks for it.
+    pub(super) tls: Connector,
+}
+
 /// A URL taken apart: the driver's part, and ours, which wins over the options.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The driver's configuration.
-    pub(super) config: tokio_postgres::Config,
+    /// The driver's part.
+    pub(super) route: Route,
     /// Options with the URL's parameters in them.
     pub(super) options: PostgresOptions,
 }
@@ -94,7 +104,8 @@ pub(super) struct Target {
 impl Target {
     /// Reads a URL. Its text, which may hold a password, is never part of an error.
     pub(super) fn parse(url: &str, mut options: PostgresOptions) -> Result<Self, StoreError> {
-        let driver_url = take_own_parameters(url, &mut options)?;
+        let mut given = Given::default();
+        let driver_url = take_own_parameters(url, &mut options, &mut given)?;
         let mut config: tokio_postgres::Config = driver_url.parse().map_err(|error| {
             let why = std::error::Error::source(&error).map(|s| format!(": {s}")).unwrap_or_default();
             StoreError::open(format!(
@@ -104,19 +115,34 @@ impl Target {
         if config.get_hosts().is_empty() {
             return Err(StoreError::open("the PostgreSQL URL names no host"));
         }
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(StoreError::open(
-                "sslmode=require: TLS comes with the server issue; use sslmode=disable on a trusted network until then",
-            ));
-        }
-        config.ssl_mode(SslMode::Disable);
+        // PostgreSQL has no TLS over Unix sockets, whatever is asked for.
+        let settings = if config.get_hosts().iter().all(is_a_socket) {
+            Settings::NONE
+        } else {
+            given.resolve(|name| std::env::var(name).ok())?
+        };
+        config.ssl_mode(settings.driver_mode());
+        let tls = Connector::new(&settings)?;
         config.connect_timeout(options.pools.connect_timeout);
         if config.get_application_name().is_none() {
             config.application_name("durable");
         }
         bound_silence(&mut config);
-        Ok(Self { config, options })
+        Ok(Self {
+            route: Route { config, tls },
+            options,
+        })
     }
+}
+
+#[cfg(unix)]
+const fn is_a_socket(host: &Host) -> bool {
+    matches!(host, Host::Unix(_))
+}
+
+#[cfg(not(unix))]
+const fn is_a_socket(_: &Host) -> bool {
+    false
 }
 
 /// Makes a server that has vanished without a word be noticed, where the URL does not say how: a caller must not wait for it for
@@ -158,7 +184,11 @@ pub(super) fn place(config: &tokio_postgres::Config) -> String {
 }
 
 /// Splits our parameters off: the driver refuses what it does not know.
-fn take_own_parameters(url: &str, options: &mut PostgresOptions) -> Result<String, StoreError> {
+fn take_own_parameters(
+    url: &str,
+    options: &mut PostgresOptions,
+    tls: &mut Given,
+) -> Result<String, StoreError> {
     let Some((base, query)) = url.split_once('?') else {
         return Ok(url.to_owned());
     };
@@ -169,6 +199,7 @@ fn take_own_parameters(url: &str, options: &mut PostgresOptions) -> Result<Strin
             "pooled" => options.pooled = flag(value)?,
             "schema" => options.schema = decode(value)?,
             "direct_url" => options.direct_url = Some(decode(value)?),
+            ssl if tls.take(ssl, decode(value)?) => {}
             _ => rest.push(parameter),
         }
     }
@@ -229,18 +260,18 @@ mod tests {
         assert!(target.options.pooled);
         assert_eq!(target.options.schema, "app");
         assert_eq!(target.options.direct_url.as_deref(), Some("postgres://h/d"));
-        assert_eq!(target.config.get_dbname(), Some("d"));
+        assert_eq!(target.route.config.get_dbname(), Some("d"));
     }
 
     #[test]
     fn a_silent_server_is_noticed_in_time_unless_the_url_says_otherwise() {
-        let ours = parse("postgres://h/d").unwrap().config;
+        let ours = parse("postgres://h/d").unwrap().route.config;
         assert_eq!(ours.get_keepalives_idle(), KEEPALIVE_IDLE);
         assert_eq!(ours.get_keepalives_interval(), Some(KEEPALIVE_INTERVAL));
         assert_eq!(ours.get_keepalives_retries(), Some(KEEPALIVE_RETRIES));
         assert_eq!(ours.get_tcp_user_timeout(), Some(&UNANSWERED_MAX));
         let url = "postgres://h/d?keepalives_idle=60&keepalives_interval=7&keepalives_retries=9&tcp_user_timeout=90";
-        let theirs = parse(url).unwrap().config;
+        let theirs = parse(url).unwrap().route.config;
         assert_eq!(theirs.get_keepalives_idle(), Duration::from_secs(60));
         assert_eq!(
             theirs.get_keepalives_interval(),
@@ -257,7 +288,8 @@ mod tests {
     fn no_error_and_no_place_holds_the_password() {
         for url in [
             "postgres://me:hush@h:bad/d",
-            "postgres://me:hush@h/d?sslmode=require",
+            "postgres://me:hush@h/d?sslmode=maybe",
+            "postgres://me:hush@h/d?sslmode=verify-full&sslrootcert=/no/such/file",
             "postgres://me:hush@h/d?pooled=maybe",
             "postgres://me:hush@h/d?schema=%zz",
             "postgres://me:hush@h/d?nonsense=1",
@@ -268,7 +300,7 @@ mod tests {
         }
         let target = parse("postgres://me:hush@h:1/d").unwrap();
         assert_eq!(
-            place(&target.config),
+            place(&target.route.config),
             "PostgreSQL at h:1 (database d, user me)"
         );
     }

@@ -6,9 +6,8 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, R
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_postgres::NoTls;
 
-use super::options::PoolConfig;
+use super::options::{PoolConfig, Route};
 use super::sqlstate::pool_error;
 use crate::persistence::sql::tx::Concern;
 use crate::persistence::{StoreError, StoreResult};
@@ -54,21 +53,18 @@ pub(super) struct Pools {
 
 impl Pools {
     /// Makes the pools; no connection is made yet.
-    pub(super) fn new(
-        config: &tokio_postgres::Config,
-        sizes: &PoolConfig,
-        pooled: bool,
-    ) -> StoreResult<Self> {
-        let mut hot = config.clone();
+    pub(super) fn new(route: &Route, sizes: &PoolConfig, pooled: bool) -> StoreResult<Self> {
+        let mut hot = route.clone();
         if !pooled {
-            hot.options(with_plan_settings(config.get_options()));
+            hot.config
+                .options(with_plan_settings(route.config.get_options()));
         }
         let tasks = pool(hot.clone(), sizes.task_pool_size, sizes)?;
         let events = pool(hot.clone(), sizes.event_pool_size, sizes)?;
         let results = pool(hot, sizes.result_pool_size, sizes)?;
-        let registry = pool(config.clone(), sizes.registry_pool_size, sizes)?;
+        let registry = pool(route.clone(), sizes.registry_pool_size, sizes)?;
         // What users' statements are best planned with, the server knows better than we.
-        let activities = pool(config.clone(), sizes.activity_pool_size, sizes)?;
+        let activities = pool(route.clone(), sizes.activity_pool_size, sizes)?;
         let all = [&tasks, &events, &results, &registry, &activities].map(Pool::clone);
         let reaper = tokio::spawn(close_idle(all, sizes.idle_timeout));
         Ok(Self {
@@ -114,10 +110,10 @@ impl Drop for Pools {
     }
 }
 
-fn pool(config: tokio_postgres::Config, size: u32, sizes: &PoolConfig) -> StoreResult<Pool> {
+fn pool(route: Route, size: u32, sizes: &PoolConfig) -> StoreResult<Pool> {
     let manager = Manager::from_config(
-        config,
-        NoTls,
+        route.config,
+        route.tls,
         ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         },

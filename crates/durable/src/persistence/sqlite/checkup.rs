@@ -2,10 +2,15 @@
 
 use std::path::Path;
 
+use durable_core::Timestamp;
+use rusqlite::Connection;
+use uuid::Uuid;
+
 use super::connect;
 use super::sql::meta as sql;
 use crate::persistence::StoreResult;
-use crate::persistence::checkup::{Finding, Verdict};
+use crate::persistence::checkup::{Finding, OVERDUE_AFTER, Verdict, Work};
+use crate::persistence::limits::PAGE_ROWS_MAX;
 
 /// Share of free pages from which a file is worth making smaller.
 const FREE_PERCENT_MAX: i64 = 50;
@@ -53,5 +58,31 @@ pub(in crate::persistence) fn checkup(path: &Path) -> StoreResult<Vec<Finding>> 
             format!("{damage}; restore a backup"),
         ),
     });
+    let migrated: i64 = conn.query_row(sql::HAS_MIGRATIONS, [], |row| row.get(0))?;
+    if migrated > 0 {
+        for work in Work::ALL {
+            findings.push(overdue(&conn, work)?);
+        }
+    }
     Ok(findings)
+}
+
+fn overdue(conn: &Connection, work: Work) -> StoreResult<Finding> {
+    let statement = match work {
+        Work::Turns => sql::OVERDUE_TURNS,
+        Work::Tasks => sql::OVERDUE_TASKS,
+        Work::Unclaimed => sql::UNCLAIMED_TASKS,
+        Work::Timers => sql::OVERDUE_TIMERS,
+    };
+    let now = Timestamp::now().as_microsecond();
+    let after = i64::try_from(OVERDUE_AFTER.as_micros()).unwrap_or(i64::MAX);
+    let rows = i64::try_from(PAGE_ROWS_MAX).unwrap_or(i64::MAX);
+    let mut statement = conn.prepare(statement)?;
+    let late = statement.query_map([now - after, rows], |row| {
+        let due: i64 = row.get(1)?;
+        let id: [u8; 16] = row.get(0)?;
+        Ok((Uuid::from_bytes(id), (now - due) / 1_000_000))
+    })?;
+    let late: Vec<(Uuid, i64)> = late.collect::<Result<_, _>>()?;
+    Ok(work.finding(&late, PAGE_ROWS_MAX))
 }

@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
-use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 
-use crate::persistence::postgres::options::PoolConfig;
+use crate::persistence::postgres::options::{PoolConfig, Route};
 use crate::persistence::postgres::schema::Schema;
 use crate::persistence::postgres::sql;
 
@@ -34,7 +34,7 @@ pub(super) enum Trouble {
 /// Where the bell's connections lead, and the channel they speak on.
 #[derive(Clone)]
 pub(super) struct Line {
-    config: tokio_postgres::Config,
+    route: Route,
     channel: String,
     connect_timeout: Duration,
 }
@@ -48,17 +48,13 @@ pub(super) struct Call {
 }
 
 impl Line {
-    pub(super) fn new(
-        mut config: tokio_postgres::Config,
-        schema: &Schema,
-        pools: &PoolConfig,
-    ) -> Self {
+    pub(super) fn new(mut route: Route, schema: &Schema, pools: &PoolConfig) -> Self {
         // A hint that does not survive a crash of the server is no loss, so that nobody waits for the disk.
-        let given = config.get_options().unwrap_or_default();
+        let given = route.config.get_options().unwrap_or_default();
         let options = format!("-c synchronous_commit=off {given}");
-        config.options(options.trim_end());
+        route.config.options(options.trim_end());
         Self {
-            config,
+            route,
             channel: channel(schema),
             connect_timeout: pools.connect_timeout,
         }
@@ -66,11 +62,11 @@ impl Line {
 
     /// A new connection; operators see by its name what it is for.
     pub(super) async fn open(&self, purpose: &str) -> Result<Call, Trouble> {
-        let mut config = self.config.clone();
+        let Route { mut config, tls } = self.route.clone();
         let name = config.get_application_name().unwrap_or("durable");
         let name = format!("{name} {purpose}");
         config.application_name(name);
-        let connecting = timeout(self.connect_timeout, config.connect(NoTls));
+        let connecting = timeout(self.connect_timeout, config.connect(tls));
         let no_answer = |_| Trouble::NoAnswer(self.connect_timeout);
         let (client, mut connection) = connecting.await.map_err(no_answer)??;
         let (hear, heard) = mpsc::unbounded_channel();

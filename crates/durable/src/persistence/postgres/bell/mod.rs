@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use self::line::Line;
-use super::options::PostgresOptions;
+use super::options::{PostgresOptions, Route};
 use super::schema::Schema;
 use crate::persistence::trays::{Tray, Trays};
 use crate::persistence::{Bell, Ring};
@@ -43,11 +43,7 @@ struct Hung {
 
 impl Belfry {
     /// Connects to nothing yet. To be called within a runtime: the bell's tasks will run there.
-    pub(super) fn new(
-        direct: &tokio_postgres::Config,
-        options: &PostgresOptions,
-        schema: &Schema,
-    ) -> Self {
+    pub(super) fn new(direct: &Route, options: &PostgresOptions, schema: &Schema) -> Self {
         let reachable = !options.pooled || options.direct_url.is_some();
         Self {
             line: reachable.then(|| Line::new(direct.clone(), schema, &options.pools)),

@@ -26,6 +26,17 @@ statements! {
     FREE_PAGES = "PRAGMA freelist_count";
     /// The first damage, or `ok`.
     QUICK_CHECK = "PRAGMA quick_check(1)";
+    /// Runs whose turn is due since before a moment, the longest first; blocked ones wait for another build.
+    OVERDUE_TURNS = "SELECT id, ready_at FROM durable_workflow_instances \
+         WHERE ready_at < ? AND blocked_build IS NULL ORDER BY ready_at LIMIT ?";
+    /// Tasks whose lease or timeout has run out.
+    OVERDUE_TASKS = "SELECT workflow_id, min(coalesce(lease_expires_at, timeout_at), coalesce(timeout_at, lease_expires_at)) AS due_at \
+         FROM durable_task_queue WHERE due_at < ? ORDER BY due_at LIMIT ?";
+    /// Tasks that could have been claimed.
+    UNCLAIMED_TASKS = "SELECT workflow_id, visible_at FROM durable_task_queue \
+         WHERE status = 'pending' AND visible_at < ? ORDER BY visible_at LIMIT ?";
+    /// Timers that should have fired.
+    OVERDUE_TIMERS = "SELECT workflow_id, fire_at FROM durable_timers WHERE fire_at < ? ORDER BY fire_at LIMIT ?";
     /// As it was set.
     SHARDS = "SELECT CAST(value AS INTEGER) FROM durable_meta WHERE key = 'shards'";
 }
