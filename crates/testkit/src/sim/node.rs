@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::activities;
 use super::clock::SimClock;
 use super::plan::{PlannedBefore, planned};
-use super::store::{Ground, SimStore};
+use super::store::Ground;
 use super::tally::Happening;
 use super::world::World;
 use crate::differential::Random;
@@ -162,15 +162,10 @@ impl Machine {
     fn engine(&mut self, who: &str, life: &Life) -> EngineBuilder {
         let clock = Arc::clone(&self.clock);
         let runtime = Runtime::seeded(self.random.bits(), clock, life.clone());
-        let store = SimStore::new(
-            self.ground.clone(),
-            Arc::clone(&self.world),
-            who.to_owned(),
-            self.random.bits(),
-        );
+        let store = self.ground.reached_by(who, &self.world, self.random.bits());
         let World { slots, blind, .. } = *self.world;
         let random = &mut self.random;
-        let builder = Engine::on(Arc::new(store))
+        let builder = Engine::on(store)
             .workflow::<Scripted>()
             .runtime(runtime)
             .worker_id(who)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everruns_durable::Client;
+use everruns_durable::persistence::StoreError;
 use everruns_durable::persistence::model::{Dump, RunDump, RunFilter, WorkflowStatus};
-use everruns_durable::persistence::{StoreError, WorkflowEventStore};
 use everruns_durable::runtime::{Life, Runtime};
 use futures_util::future::{OptionFuture, join, join_all};
 use tokio::task::JoinHandle;
@@ -15,8 +15,9 @@ use super::bell::deafen;
 use super::check;
 use super::client::{Caller, Interference, Plan, Told};
 use super::clock::SimClock;
+use super::extras::Extras;
 use super::node::{Machine, Nodes, disturb};
-use super::store::{Ground, SimStore};
+use super::store::Ground;
 use super::sweep::sweep;
 use super::tally::Happening;
 use super::timetable::{Keeper, Timetable};
@@ -29,6 +30,15 @@ use crate::differential::Random;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How long activities of ended runs get to hear of it, before it is looked whether they did.
 const AFTERMATH: Duration = Duration::from_secs(4);
+
+/// How a dump shows payloads.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// As actors see them.
+    Readable,
+    /// As the store has them.
+    Stored,
+}
 
 /// A seed in progress.
 pub(super) struct Scenario {
@@ -51,6 +61,7 @@ impl Scenario {
             machines,
             slots,
             blind,
+            extras: Extras::of(seed),
         };
         let world = Arc::new(World::new(build, trace));
         world.note("world", || format!("seed {seed}, {build:?}"));
@@ -160,16 +171,13 @@ impl Scenario {
         let who = format!("c{number}");
         let clock = Arc::new(SimClock::new(Arc::clone(&self.world), 0));
         let runtime = Runtime::seeded(self.random.bits(), clock, Life::new());
-        let store = SimStore::new(
-            self.ground.clone(),
-            Arc::clone(&self.world),
-            who.clone(),
-            self.random.bits(),
-        );
+        let store = self
+            .ground
+            .reached_by(&who, &self.world, self.random.bits());
         Caller {
             world: Arc::clone(&self.world),
             nodes: Arc::clone(nodes),
-            own: Client::on_runtime(Arc::new(store), &runtime),
+            own: Client::on_runtime(store, &runtime),
             runtime,
             random: self.random.fork(),
             who,
@@ -249,9 +257,14 @@ impl Scenario {
         }
     }
 
-    async fn dump(&self) -> Option<Dump> {
-        let store: &dyn WorkflowEventStore = &*self.ground.store;
-        match self.ground.direct(store.dump()).await {
+    /// All that is stored, as actors see it, or as it is.
+    async fn dump(&self, form: Form) -> Option<Dump> {
+        let ground = &self.ground;
+        let dump = match form {
+            Form::Readable => ground.dump(&self.world).await,
+            Form::Stored => ground.direct(ground.store.dump()).await,
+        };
+        match dump {
             Ok(dump) => Some(dump),
             Err(error) => {
                 self.world
@@ -262,7 +275,7 @@ impl Scenario {
     }
 
     async fn report_stuck(&self) {
-        let Some(dump) = self.dump().await else {
+        let Some(dump) = self.dump(Form::Readable).await else {
             return;
         };
         for run in dump.runs.iter().filter(|run| !run.run.status.is_terminal()) {
@@ -276,12 +289,16 @@ impl Scenario {
     }
 
     async fn check(&self, told: &[Told], timetable: Option<&Timetable>) {
-        let Some(dump) = self.dump().await else {
+        let (Some(dump), Some(stored)) = (
+            self.dump(Form::Readable).await,
+            self.dump(Form::Stored).await,
+        ) else {
             return;
         };
         let scene = check::Scene {
             world: &self.world,
             dump: &dump,
+            stored: &stored,
             told,
             executions: self.world.ledger.all(),
             timetable,

@@ -28,6 +28,7 @@ use super::answer::Answer;
 use super::argument::Argument;
 use super::bell::SimBell;
 use super::block_on::block_on;
+use super::codec;
 use super::doubts::Doubts;
 use super::tally::Happening;
 use super::weather::{Climate, Fate, FateKind};
@@ -51,10 +52,27 @@ impl Ground {
             call.await
         }
     }
+
+    /// The way of one actor to the store.
+    pub(super) fn reached_by(
+        &self,
+        who: &str,
+        world: &Arc<World>,
+        seed: u64,
+    ) -> Arc<dyn WorkflowEventStore> {
+        let store = SimStore::new(self.clone(), Arc::clone(world), who.to_owned(), seed);
+        codec::over(Arc::new(store), world, seed)
+    }
+
+    /// All that is stored, as actors see it, past all faults.
+    pub(super) async fn dump(&self, world: &World) -> StoreResult<Dump> {
+        let store = codec::reading(Arc::clone(&self.store), world);
+        self.direct(store.dump()).await
+    }
 }
 
 /// One actor's way to the store.
-pub(super) struct SimStore {
+struct SimStore {
     ground: Ground,
     world: Arc<World>,
     who: String,
@@ -77,7 +95,7 @@ struct Pace {
 const CALLS_AT_ONCE_MAX: u32 = 500;
 
 impl SimStore {
-    pub(super) fn new(ground: Ground, world: Arc<World>, who: String, seed: u64) -> Self {
+    fn new(ground: Ground, world: Arc<World>, who: String, seed: u64) -> Self {
         Self {
             ground,
             world,

@@ -31,6 +31,7 @@ events! {
     StalledAfter = "fault: answer held for longer than leases",
     Killed = "fault: node killed",
     Restarted = "fault: node restarted",
+    KeysUnreachable = "fault: keys of the codec not reached",
     ClockJumped = "fault: clock jumped",
     RingLost = "fault: ring lost",
     RingLate = "fault: ring late",
@@ -108,6 +109,7 @@ events! {
     TaskClaimed = "task claimed from the queue",
     TaskHandedOver = "task handed over by its turn",
     TaskReleased = "task given back",
+    PayloadEncoded = "payload stored encoded",
     Replayed = "history replayed strictly",
 }
 

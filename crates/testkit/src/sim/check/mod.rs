@@ -5,6 +5,7 @@ mod attributes;
 mod audited;
 mod children;
 mod cleanup;
+mod encoded;
 mod executions;
 mod limits;
 mod outcome;
@@ -30,6 +31,8 @@ use super::world::World;
 pub(super) struct Scene<'a> {
     pub(super) world: &'a World,
     pub(super) dump: &'a Dump,
+    /// The same as it is stored: behind the codec, if the seed has one.
+    pub(super) stored: &'a Dump,
     pub(super) told: &'a [Told],
     pub(super) executions: Vec<Execution>,
     pub(super) timetable: Option<&'a Timetable>,
@@ -71,6 +74,7 @@ pub(super) fn all(scene: &Scene<'_>) {
     views::check(scene);
     attributes::check(scene);
     cleanup::check(scene);
+    encoded::check(scene);
     prompt::check(scene);
     limits::check(scene);
     ticks::check(scene);
