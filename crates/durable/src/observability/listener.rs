@@ -31,7 +31,8 @@ pub struct LifecycleEvent {
     pub run_id: Uuid,
     /// Which workflow.
     pub workflow_type: String,
-    /// Sequence number of the event in the history that tells of it; for `run.suspended`, of the turn's last one.
+    /// Sequence number of the event in the history that tells of it; for `run.suspended`, of the last one that was recorded: a turn that
+    /// records nothing, such as one that refuses an update, has the number of the turn before.
     pub sequence: i64,
     /// What became of it.
     pub what: Lifecycle,

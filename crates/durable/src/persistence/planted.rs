@@ -97,6 +97,10 @@ bugs! {
     CarriedSignalsDropped = "carried-signals-dropped",
     /// Engine: the tick after the one that fires is passed over.
     TickPassedOver = "tick-passed-over",
+    /// Engine: a codec passes over what side effects came to.
+    SideEffectInTheClear = "side-effect-in-the-clear",
+    /// Engine: listeners are told of a turn before it is committed.
+    ListenerToldEarly = "listener-told-early",
 }
 
 impl Bug {

@@ -134,6 +134,10 @@ impl Argument for Vec<TurnCommit> {
             .collect()
     }
 
+    fn tell(&self, world: &World) {
+        self.iter().for_each(|turn| world.ledger.turn_sent(turn));
+    }
+
     fn sketch(&self) -> String {
         list(self, |turn| {
             let events: Vec<&str> = turn.events.iter().map(WorkflowEvent::event_type).collect();

@@ -7,6 +7,8 @@ use crate::differential::Random;
 pub(super) struct Extras {
     /// Payloads pass through a codec.
     pub(super) codec: bool,
+    /// Every engine has a listener.
+    pub(super) listeners: bool,
 }
 
 impl Extras {
@@ -14,6 +16,7 @@ impl Extras {
         let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xe871_2a5d);
         Self {
             codec: random.one_in(4),
+            listeners: random.one_in(2),
         }
     }
 }

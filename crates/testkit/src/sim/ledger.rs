@@ -1,9 +1,11 @@
-//! What activities did in the world outside, noted by themselves.
+//! What activities did in the world outside and what listeners heard, noted by themselves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everruns_durable::activity::ActivityContext;
+use everruns_durable::observability::listener::LifecycleEvent;
+use everruns_durable::persistence::model::TurnCommit;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -22,12 +24,22 @@ pub(super) struct Execution {
     pub(super) answered: bool,
 }
 
-/// All executions of a seed, by serial number.
+/// What a listener was told.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    pub(super) node: String,
+    pub(super) event: LifecycleEvent,
+}
+
+/// All executions of a seed, by serial number, and all that was heard, in order.
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
     executions: Arc<Mutex<Vec<Execution>>>,
     /// Runs of which a task was taken back from a node that could not renew its lease.
     taken_back: Arc<Mutex<BTreeSet<Uuid>>>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    /// Turns that record nothing, by id: their run, and the number of its last event.
+    empty_turns: Arc<Mutex<BTreeMap<Uuid, (Uuid, i64)>>>,
 }
 
 impl Ledger {
@@ -62,7 +74,31 @@ impl Ledger {
         self.taken_back.lock().contains(&run_id)
     }
 
-    pub(super) fn all(&self) -> Vec<Execution> {
+    pub(super) fn hear(&self, node: &str, event: LifecycleEvent) {
+        let node = node.to_owned();
+        self.heard.lock().push(Heard { node, event });
+    }
+
+    /// A turn is sent to the store, perhaps again.
+    pub(super) fn turn_sent(&self, turn: &TurnCommit) {
+        if turn.events.is_empty() {
+            let place = (turn.run_id, turn.expected_sequence);
+            self.empty_turns.lock().insert(turn.turn_id, place);
+        }
+    }
+
+    /// Turns that recorded nothing behind this event of a run, or would have.
+    pub(super) fn empty_turns_after(&self, run_id: Uuid, sequence: i64) -> usize {
+        let turns = self.empty_turns.lock();
+        let here = turns.values().filter(|place| **place == (run_id, sequence));
+        here.count()
+    }
+
+    pub(super) fn heard(&self) -> Vec<Heard> {
+        self.heard.lock().clone()
+    }
+
+    pub(super) fn executions(&self) -> Vec<Execution> {
         self.executions.lock().clone()
     }
 }

@@ -14,6 +14,7 @@ use super::clock::SimClock;
 use super::plan::{PlannedBefore, planned};
 use super::store::Ground;
 use super::tally::Happening;
+use super::trace::short;
 use super::world::World;
 use crate::differential::Random;
 use crate::engine_suite::Scripted;
@@ -202,7 +203,22 @@ impl Machine {
                 .dynamic_workflow::<PlannedBefore>()
                 .build_id("first")
         };
-        activities::add(builder, &self.world, who)
+        let builder = activities::add(builder, &self.world, who);
+        if !self.world.extras.listeners {
+            return builder;
+        }
+        let (world, node) = (Arc::clone(&self.world), who.to_owned());
+        builder.listener(move |event| {
+            world.note(&node, || {
+                format!(
+                    "tells {} of {} at {}",
+                    event.name(),
+                    short(&event.run_id.to_string()),
+                    event.sequence
+                )
+            });
+            world.ledger.hear(&node, event.clone());
+        })
     }
 }
 

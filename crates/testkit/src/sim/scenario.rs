@@ -300,7 +300,8 @@ impl Scenario {
             dump: &dump,
             stored: &stored,
             told,
-            executions: self.world.ledger.all(),
+            executions: self.world.ledger.executions(),
+            heard: self.world.ledger.heard(),
             timetable,
         };
         check::all(&scene);

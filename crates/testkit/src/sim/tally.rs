@@ -109,6 +109,7 @@ events! {
     TaskClaimed = "task claimed from the queue",
     TaskHandedOver = "task handed over by its turn",
     TaskReleased = "task given back",
+    Heard = "event heard by a listener",
     PayloadEncoded = "payload stored encoded",
     Replayed = "history replayed strictly",
 }

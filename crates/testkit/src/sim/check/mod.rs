@@ -7,6 +7,7 @@ mod children;
 mod cleanup;
 mod encoded;
 mod executions;
+mod heard;
 mod limits;
 mod outcome;
 mod prompt;
@@ -23,7 +24,7 @@ use everruns_durable::persistence::model::{DeadLetter, Dump, RunDump};
 use uuid::Uuid;
 
 use super::client::Told;
-use super::ledger::Execution;
+use super::ledger::{Execution, Heard};
 use super::timetable::Timetable;
 use super::world::World;
 
@@ -35,6 +36,7 @@ pub(super) struct Scene<'a> {
     pub(super) stored: &'a Dump,
     pub(super) told: &'a [Told],
     pub(super) executions: Vec<Execution>,
+    pub(super) heard: Vec<Heard>,
     pub(super) timetable: Option<&'a Timetable>,
 }
 
@@ -75,6 +77,7 @@ pub(super) fn all(scene: &Scene<'_>) {
     attributes::check(scene);
     cleanup::check(scene);
     encoded::check(scene);
+    heard::check(scene);
     prompt::check(scene);
     limits::check(scene);
     ticks::check(scene);
