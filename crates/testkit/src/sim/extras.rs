@@ -9,14 +9,21 @@ pub(super) struct Extras {
     pub(super) codec: bool,
     /// Every engine has a listener.
     pub(super) listeners: bool,
+    /// So many clients start runs under one workflow id.
+    pub(super) namesakes: usize,
 }
 
 impl Extras {
-    pub(super) fn of(seed: u64) -> Self {
-        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xe871_2a5d);
+    /// Drawn from dice that are used for nothing but what they bring along.
+    pub(super) fn of(random: &mut Random) -> Self {
         Self {
             codec: random.one_in(4),
             listeners: random.one_in(2),
+            namesakes: if random.one_in(4) {
+                2 + random.index(3)
+            } else {
+                0
+            },
         }
     }
 }

@@ -21,6 +21,7 @@ mod codec;
 mod doubts;
 mod extras;
 mod ledger;
+mod namesakes;
 mod node;
 mod oracle;
 mod plan;

@@ -7,7 +7,7 @@ use everruns_durable::Client;
 use everruns_durable::persistence::StoreError;
 use everruns_durable::persistence::model::{Dump, RunDump, RunFilter, WorkflowStatus};
 use everruns_durable::runtime::{Life, Runtime};
-use futures_util::future::{OptionFuture, join, join_all};
+use futures_util::future::{OptionFuture, join_all, join3};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -16,6 +16,7 @@ use super::check;
 use super::client::{Caller, Interference, Plan, Told};
 use super::clock::SimClock;
 use super::extras::Extras;
+use super::namesakes::Claim;
 use super::node::{Machine, Nodes, disturb};
 use super::store::Ground;
 use super::sweep::sweep;
@@ -45,13 +46,41 @@ pub(super) struct Scenario {
     world: Arc<World>,
     ground: Ground,
     random: Random,
+    /// For what only some seeds have: nothing else may depend on whether there is any.
+    extra: Random,
+}
+
+/// What those who took part tell in the end.
+struct Testimony {
+    told: Vec<Told>,
+    timetable: Option<Timetable>,
+    claims: Vec<Claim>,
+}
+
+/// The chances of one client.
+struct Chances {
+    ids: u64,
+    faults: u64,
+    choices: Random,
+}
+
+impl Chances {
+    fn of(random: &mut Random) -> Self {
+        Self {
+            ids: random.bits(),
+            faults: random.bits(),
+            choices: random.fork(),
+        }
+    }
 }
 
 impl Scenario {
     /// To be called within the seed's runtime.
     pub(super) fn new(seed: u64, ground: Ground, trace: bool) -> Self {
         // Neighbouring seeds shall have nothing in common.
-        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
+        let spread = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = Random::new(spread ^ 0x5eed);
+        let mut extra = Random::new(spread ^ 0xe871_2a5d);
         let climate = Climate::of(&mut random);
         let machines = 1 + random.index(3);
         let slots = random.pick(&[1, 1, 2, 3, 6]);
@@ -61,7 +90,7 @@ impl Scenario {
             machines,
             slots,
             blind,
-            extras: Extras::of(seed),
+            extras: Extras::of(&mut extra),
         };
         let world = Arc::new(World::new(build, trace));
         world.note("world", || format!("seed {seed}, {build:?}"));
@@ -70,6 +99,7 @@ impl Scenario {
             world,
             ground,
             random,
+            extra,
         }
     }
 
@@ -80,16 +110,18 @@ impl Scenario {
         let plans = self.plans();
         let mut callers = Vec::new();
         for (number, plan) in plans.into_iter().enumerate() {
-            let caller = self.caller(number, &nodes);
+            let chances = Chances::of(&mut self.random);
+            let caller = self.caller(number, &nodes, chances);
             callers.push(tokio::spawn(caller.carry_out(plan)));
         }
         let keeper = self.keeper(&nodes).map(Keeper::keep);
-        let told = self.outlast(callers, keeper).await;
+        let namesakes = self.namesakes(&nodes);
+        let testimony = self.outlast(callers, keeper, namesakes).await;
         for task in tasks.drain(..) {
             task.abort();
         }
-        if let Some((told, timetable)) = told {
-            self.check(&told, timetable.as_ref()).await;
+        if let Some(testimony) = testimony {
+            self.check(&testimony).await;
             if self.random.one_in(6) {
                 sweep(&self.world, &self.ground, self.random.bits()).await;
             }
@@ -167,19 +199,17 @@ impl Scenario {
             .collect()
     }
 
-    fn caller(&mut self, number: usize, nodes: &Arc<Nodes>) -> Caller {
+    fn caller(&self, number: usize, nodes: &Arc<Nodes>, chances: Chances) -> Caller {
         let who = format!("c{number}");
         let clock = Arc::new(SimClock::new(Arc::clone(&self.world), 0));
-        let runtime = Runtime::seeded(self.random.bits(), clock, Life::new());
-        let store = self
-            .ground
-            .reached_by(&who, &self.world, self.random.bits());
+        let runtime = Runtime::seeded(chances.ids, clock, Life::new());
+        let store = self.ground.reached_by(&who, &self.world, chances.faults);
         Caller {
             world: Arc::clone(&self.world),
             nodes: Arc::clone(nodes),
             own: Client::on_runtime(store, &runtime),
             runtime,
-            random: self.random.fork(),
+            random: chances.choices,
             who,
         }
     }
@@ -189,7 +219,8 @@ impl Scenario {
         if !self.random.one_in(6) {
             return None;
         }
-        let caller = self.caller(99, nodes);
+        let chances = Chances::of(&mut self.random);
+        let caller = self.caller(99, nodes, chances);
         Some(Keeper {
             world: caller.world,
             nodes: caller.nodes,
@@ -198,15 +229,27 @@ impl Scenario {
         })
     }
 
+    /// Some seeds have clients who start runs under one workflow id.
+    fn namesakes(&mut self, nodes: &Arc<Nodes>) -> Vec<JoinHandle<Vec<Claim>>> {
+        let numbers = 0..self.world.extras.namesakes;
+        let started = numbers.map(|number| {
+            let chances = Chances::of(&mut self.extra);
+            let caller = self.caller(50 + number, nodes, chances);
+            tokio::spawn(caller.claim_name(number))
+        });
+        started.collect()
+    }
+
     /// Through the storm and until every run has ended. None: it never comes to that.
     async fn outlast(
         &mut self,
         callers: Vec<JoinHandle<Told>>,
         keeper: Option<impl Future<Output = Timetable>>,
-    ) -> Option<(Vec<Told>, Option<Timetable>)> {
+        namesakes: Vec<JoinHandle<Vec<Claim>>>,
+    ) -> Option<Testimony> {
         let storm = Duration::from_millis(3000 + self.random.below(9000));
         let keeper = OptionFuture::from(keeper);
-        let mut callers = Box::pin(join(join_all(callers), keeper));
+        let mut callers = Box::pin(join3(join_all(callers), keeper, join_all(namesakes)));
         let early = timeout(storm, &mut callers).await.ok();
         self.world.calm_down();
         let told = match early {
@@ -219,9 +262,10 @@ impl Scenario {
                 }
             },
         };
-        let (told, timetable) = told;
+        let (told, timetable, claims) = told;
         let told = told.into_iter().collect::<Result<Vec<Told>, _>>();
-        let Ok(told) = told else {
+        let claims = claims.into_iter().collect::<Result<Vec<Vec<Claim>>, _>>();
+        let (Ok(told), Ok(claims)) = (told, claims) else {
             self.world.violated("a client panicked");
             return None;
         };
@@ -230,7 +274,11 @@ impl Scenario {
             return None;
         }
         sleep(AFTERMATH).await;
-        Some((told, timetable))
+        Some(Testimony {
+            told,
+            timetable,
+            claims: claims.into_iter().flatten().collect(),
+        })
     }
 
     /// Children may outlive those who started them, and messages their senders.
@@ -288,7 +336,7 @@ impl Scenario {
         }
     }
 
-    async fn check(&self, told: &[Told], timetable: Option<&Timetable>) {
+    async fn check(&self, testimony: &Testimony) {
         let (Some(dump), Some(stored)) = (
             self.dump(Form::Readable).await,
             self.dump(Form::Stored).await,
@@ -299,10 +347,11 @@ impl Scenario {
             world: &self.world,
             dump: &dump,
             stored: &stored,
-            told,
+            told: &testimony.told,
             executions: self.world.ledger.executions(),
             heard: self.world.ledger.heard(),
-            timetable,
+            claims: &testimony.claims,
+            timetable: testimony.timetable.as_ref(),
         };
         check::all(&scene);
     }

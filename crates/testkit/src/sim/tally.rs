@@ -110,6 +110,9 @@ events! {
     TaskHandedOver = "task handed over by its turn",
     TaskReleased = "task given back",
     Heard = "event heard by a listener",
+    NameTaken = "run started under a shared workflow id",
+    NameRefused = "start refused for its workflow id",
+    NameReplaced = "run terminated for the next with its workflow id",
     PayloadEncoded = "payload stored encoded",
     Replayed = "history replayed strictly",
 }

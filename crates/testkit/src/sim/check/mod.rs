@@ -9,6 +9,7 @@ mod encoded;
 mod executions;
 mod heard;
 mod limits;
+mod namesakes;
 mod outcome;
 mod prompt;
 mod replayed;
@@ -25,6 +26,7 @@ use uuid::Uuid;
 
 use super::client::Told;
 use super::ledger::{Execution, Heard};
+use super::namesakes::Claim;
 use super::timetable::Timetable;
 use super::world::World;
 
@@ -37,6 +39,7 @@ pub(super) struct Scene<'a> {
     pub(super) told: &'a [Told],
     pub(super) executions: Vec<Execution>,
     pub(super) heard: Vec<Heard>,
+    pub(super) claims: &'a [Claim],
     pub(super) timetable: Option<&'a Timetable>,
 }
 
@@ -78,6 +81,7 @@ pub(super) fn all(scene: &Scene<'_>) {
     cleanup::check(scene);
     encoded::check(scene);
     heard::check(scene);
+    namesakes::check(scene);
     prompt::check(scene);
     limits::check(scene);
     ticks::check(scene);
