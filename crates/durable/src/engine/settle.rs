@@ -32,6 +32,8 @@ impl Turner {
         if planted(Bug::ListenerToldEarly) {
             decided.iter().for_each(|turn| self.tell(turn));
         }
+        let runs = decided.iter().map(|turn| turn.commit.run_id);
+        let _told_in_order = self.node.listeners.hold(runs);
         match self.commit_until_known(&mut decided).await {
             Ok(outcomes) => {
                 for (turn, outcome) in decided.into_iter().zip(outcomes) {
