@@ -128,8 +128,12 @@ impl Family<'_> {
         {
             return Some("it was refused because of a run that was not the last".to_owned());
         }
-        let had_failed =
-            other.run.status == WorkflowStatus::Failed && has_ended(other, claim.asked_at);
+        // What ended in the very instant may have ended later.
+        let ended_before = other
+            .run
+            .completed_at
+            .is_some_and(|ended| ended < claim.asked_at);
+        let had_failed = other.run.status == WorkflowStatus::Failed && ended_before;
         match claim.policy {
             ReusePolicy::RejectDuplicate => None,
             ReusePolicy::AllowDuplicateFailedOnly => {
