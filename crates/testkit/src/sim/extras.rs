@@ -11,6 +11,8 @@ pub(super) struct Extras {
     pub(super) listeners: bool,
     /// So many clients start runs under one workflow id.
     pub(super) namesakes: usize,
+    /// Runs are cancelled and terminated by batches.
+    pub(super) batches: bool,
 }
 
 impl Extras {
@@ -24,6 +26,7 @@ impl Extras {
             } else {
                 0
             },
+            batches: random.one_in(3),
         }
     }
 }

@@ -20,6 +20,7 @@ mod clock;
 mod codec;
 mod doubts;
 mod extras;
+mod interference;
 mod ledger;
 mod namesakes;
 mod node;

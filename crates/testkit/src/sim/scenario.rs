@@ -13,9 +13,10 @@ use tokio::time::{sleep, timeout};
 
 use super::bell::deafen;
 use super::check;
-use super::client::{Caller, Interference, Plan, Told};
+use super::client::{Caller, Plan, Told};
 use super::clock::SimClock;
 use super::extras::Extras;
+use super::interference::Interference;
 use super::namesakes::Claim;
 use super::node::{Machine, Nodes, disturb};
 use super::store::Ground;

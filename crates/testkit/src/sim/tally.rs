@@ -113,6 +113,8 @@ events! {
     NameTaken = "run started under a shared workflow id",
     NameRefused = "start refused for its workflow id",
     NameReplaced = "run terminated for the next with its workflow id",
+    BatchDone = "run cancelled or terminated by a batch",
+    BatchTriedOut = "batch tried out first",
     PayloadEncoded = "payload stored encoded",
     Replayed = "history replayed strictly",
 }

@@ -3,6 +3,7 @@
 mod accepted;
 mod attributes;
 mod audited;
+mod batches;
 mod children;
 mod cleanup;
 mod encoded;
@@ -82,6 +83,7 @@ pub(super) fn all(scene: &Scene<'_>) {
     encoded::check(scene);
     heard::check(scene);
     namesakes::check(scene);
+    batches::check(scene);
     prompt::check(scene);
     limits::check(scene);
     ticks::check(scene);
