@@ -13,6 +13,8 @@ pub(super) struct Extras {
     pub(super) namesakes: usize,
     /// Runs are cancelled and terminated by batches.
     pub(super) batches: bool,
+    /// The schedule, if there is one, is triggered too.
+    pub(super) triggers: bool,
 }
 
 impl Extras {
@@ -27,6 +29,7 @@ impl Extras {
                 0
             },
             batches: random.one_in(3),
+            triggers: random.one_in(2),
         }
     }
 }

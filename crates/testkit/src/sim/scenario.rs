@@ -222,7 +222,9 @@ impl Scenario {
         }
         let chances = Chances::of(&mut self.random);
         let caller = self.caller(99, nodes, chances);
+        let triggers = self.world.extras.triggers;
         Some(Keeper {
+            impatience: triggers.then(|| self.extra.fork()),
             world: caller.world,
             nodes: caller.nodes,
             own: caller.own,

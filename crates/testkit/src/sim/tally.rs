@@ -96,6 +96,7 @@ events! {
     TickFired = "tick of a schedule fired",
     SchedulePaused = "schedule paused and resumed",
     ScheduleBackfilled = "schedule backfilled",
+    ScheduleTriggered = "schedule triggered",
     Swept = "finished runs deleted by retention",
     BreakerOpened = "breaker opened",
     TaskParked = "task parked",
