@@ -188,6 +188,16 @@ impl SimStore {
         }
     }
 
+    /// Where there is one slot, a turn that ends an activity and is handed the next one can only have passed it on.
+    fn count_slots_passed_on<T: Answer>(&self, passing: &[bool], answer: &StoreResult<T>) {
+        let handed_over = answer.as_ref().map(Answer::handed_over).unwrap_or_default();
+        let both = passing.iter().zip(handed_over);
+        let passed = both.filter(|(passes, handed)| **passes && *handed).count();
+        if self.world.slots == 1 {
+            self.world.count(Happening::SlotPassedOn, passed);
+        }
+    }
+
     fn tell<T: Answer>(&self, method: &'static str, asked: &str, answer: &StoreResult<T>) {
         if let Ok(answer) = answer {
             answer.tell(&self.world);
@@ -223,6 +233,9 @@ macro_rules! unreliable {
                     #[allow(unused_mut, reason = "most methods commit no turns")]
                     let mut turns: Vec<(Uuid, Uuid)> = Vec::new();
                     $(turns.extend(Argument::turns(&$arg));)*
+                    #[allow(unused_mut, reason = "likewise")]
+                    let mut passing: Vec<bool> = Vec::new();
+                    $(passing.extend(Argument::passes_slots_on(&$arg));)*
                     $(Argument::tell(&$arg, &self.world);)*
                     self.look_for_doubts(&turns);
                     self.pause(method, fate.before).await;
@@ -242,6 +255,7 @@ macro_rules! unreliable {
                         let store = &self.ground.store;
                         let first = self.ground.direct(store.$method($($arg.clone().at(now)),*)).await;
                         self.tell(method, &asked, &first);
+                        self.count_slots_passed_on(&passing, &first);
                         self.pause(method, fate.after).await;
                     }
                     let now = self.world.now();
@@ -249,6 +263,7 @@ macro_rules! unreliable {
                     let _ = now;
                     let answer = self.ground.direct(self.ground.store.$method($($arg.at(now)),*)).await;
                     self.tell(method, &asked, &answer);
+                    self.count_slots_passed_on(&passing, &answer);
                     self.count_leases().await;
                     self.pause(method, fate.after).await;
                     if fate.kind == FateKind::FailsAfter {

@@ -109,6 +109,7 @@ events! {
     TurnClaimed = "turn claimed from the store",
     TaskClaimed = "task claimed from the queue",
     TaskHandedOver = "task handed over by its turn",
+    SlotPassedOn = "the only slot passed on to the run's next activity",
     TaskReleased = "task given back",
     Heard = "event heard by a listener",
     NameTaken = "run started under a shared workflow id",
