@@ -33,6 +33,7 @@ mod requests;
 mod scenario;
 mod script;
 mod store;
+mod stuck;
 mod sweep;
 mod tally;
 mod timetable;

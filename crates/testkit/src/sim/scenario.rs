@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use everruns_durable::Client;
 use everruns_durable::persistence::StoreError;
-use everruns_durable::persistence::model::{Dump, RunDump, RunFilter, WorkflowStatus};
+use everruns_durable::persistence::model::{Dump, RunFilter, WorkflowStatus};
 use everruns_durable::runtime::{Life, Runtime};
 use futures_util::future::{OptionFuture, join_all, join3};
 use tokio::task::JoinHandle;
@@ -20,6 +20,7 @@ use super::interference::Interference;
 use super::namesakes::Claim;
 use super::node::{Machine, Nodes, disturb};
 use super::store::Ground;
+use super::stuck::waits_for;
 use super::sweep::sweep;
 use super::tally::Happening;
 use super::timetable::{Keeper, Timetable};
@@ -81,7 +82,8 @@ impl Scenario {
         // Neighbouring seeds shall have nothing in common.
         let spread = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut random = Random::new(spread ^ 0x5eed);
-        let mut extra = Random::new(spread ^ 0xe871_2a5d);
+        // With this number the seeds that tests keep, because they found a mistake, have no extras.
+        let mut extra = Random::new(spread ^ 0xe71a_0221);
         let climate = Climate::of(&mut random);
         let machines = 1 + random.index(3);
         let slots = random.pick(&[1, 1, 2, 3, 6]);
@@ -358,45 +360,4 @@ impl Scenario {
         };
         check::all(&scene);
     }
-}
-
-/// Where a run stands and what it waits for.
-fn waits_for(dump: &RunDump) -> String {
-    let run = &dump.run;
-    let tasks: Vec<String> = dump
-        .tasks
-        .iter()
-        .map(|task| {
-            format!(
-                "{} {} attempt {} deliveries {}",
-                task.activity_id,
-                task.status.as_str(),
-                task.attempt,
-                task.deliveries
-            )
-        })
-        .collect();
-    let timers: Vec<&str> = dump
-        .timers
-        .iter()
-        .map(|timer| timer.timer_id.as_str())
-        .collect();
-    let last: Vec<&str> = dump
-        .events
-        .iter()
-        .rev()
-        .take(4)
-        .map(|event| event.event.event_type())
-        .collect();
-    format!(
-        "run {} is {} at {} (iteration {}), arrivals {} consumed {}, ready {}, blocked {:?}, tasks {tasks:?}, timers {timers:?}, last events {last:?}",
-        run.id,
-        run.status,
-        run.sequence,
-        run.iteration,
-        run.arrivals,
-        run.consumed,
-        run.ready_at.is_some(),
-        run.blocked,
-    )
 }
