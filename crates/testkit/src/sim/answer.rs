@@ -143,7 +143,7 @@ impl Answer for Vec<LeaseState> {
 impl Answer for Vec<ReapedTask> {
     fn tell(&self, world: &World) {
         world.count(Happening::LeaseReaped, self.len());
-        world.ledger.taken_back(self.iter().map(|task| task.run_id));
+        world.ledger.taken_back(self, world.millis());
     }
 }
 

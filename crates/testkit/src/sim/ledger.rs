@@ -1,11 +1,11 @@
 //! What activities did in the world outside and what listeners heard, noted by themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everruns_durable::activity::ActivityContext;
 use everruns_durable::observability::listener::LifecycleEvent;
-use everruns_durable::persistence::model::TurnCommit;
+use everruns_durable::persistence::model::{ReapedTask, TurnCommit};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -31,12 +31,21 @@ pub(super) struct Heard {
     pub(super) event: LifecycleEvent,
 }
 
+/// A task whose lease ran out.
+struct TakenBack {
+    run_id: Uuid,
+    activity_type: String,
+    at_ms: u64,
+}
+
+/// How long an answer may be on its way where calls fail: some tries, far less than a lease.
+const ANSWER_MS_MAX: u64 = 500;
+
 /// All executions of a seed, by serial number, and all that was heard, in order.
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
     executions: Arc<Mutex<Vec<Execution>>>,
-    /// Runs of which a task was taken back from a node that could not renew its lease.
-    taken_back: Arc<Mutex<BTreeSet<Uuid>>>,
+    taken_back: Arc<Mutex<Vec<TakenBack>>>,
     heard: Arc<Mutex<Vec<Heard>>>,
     /// Turns that record nothing, by id: their run, and the number of its last event.
     empty_turns: Arc<Mutex<BTreeMap<Uuid, (Uuid, i64)>>>,
@@ -66,12 +75,25 @@ impl Ledger {
         }
     }
 
-    pub(super) fn taken_back(&self, runs: impl IntoIterator<Item = Uuid>) {
-        self.taken_back.lock().extend(runs);
+    /// Tasks were taken back from nodes that could not renew their leases.
+    pub(super) fn taken_back(&self, tasks: &[ReapedTask], at_ms: u64) {
+        let taken = tasks.iter().map(|task| TakenBack {
+            run_id: task.run_id,
+            activity_type: task.activity_type.clone(),
+            at_ms,
+        });
+        self.taken_back.lock().extend(taken);
     }
 
-    pub(super) fn was_taken_back(&self, run_id: Uuid) -> bool {
-        self.taken_back.lock().contains(&run_id)
+    /// Whether its task was taken back while it ran, or while its answer was on the way to the store. An answer that was given and came to
+    /// nothing is no excuse for another execution.
+    pub(super) fn was_taken_back(&self, execution: &Execution) -> bool {
+        let ended_ms = execution.ended_ms.unwrap_or(u64::MAX);
+        let until_ms = ended_ms.saturating_add(ANSWER_MS_MAX);
+        self.taken_back.lock().iter().any(|task| {
+            (task.run_id, &task.activity_type) == (execution.run_id, &execution.activity_type)
+                && (execution.began_ms..=until_ms).contains(&task.at_ms)
+        })
     }
 
     pub(super) fn hear(&self, node: &str, event: LifecycleEvent) {
