@@ -29,6 +29,8 @@ fn seeds_that_found_a_mistake_are_clean() {
         9_075_579,
         // A reset kept a child that had been asked to stop in the part that it forgot.
         20_025_439, 20_075_580,
+        // Listeners heard that a run was ended from outside before what its last turn had recorded.
+        932_036, 934_956,
     ];
     for seed in found {
         let report = campaign(1, seed, Under::Memory).run();

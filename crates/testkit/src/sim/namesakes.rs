@@ -26,6 +26,8 @@ pub(super) struct Claim {
     /// From before its first try.
     pub(super) asked_at: Timestamp,
     pub(super) told_at: Timestamp,
+    /// Whether a try before is not known to have come to nothing: it may be on its way still, and start the run later.
+    pub(super) in_doubt: bool,
     pub(super) answer: ClaimAnswer,
 }
 
@@ -63,14 +65,18 @@ impl Caller {
         let fails = self.random.one_in(2);
         let plan = self.short_plan(fails);
         let asked_at = self.world.now();
+        let mut in_doubt = false;
         let answer = loop {
             let start = self.client().start::<planned>(plan.clone());
             let start = start.workflow_id(NAME).reuse_policy(policy);
             let start = start.idempotency_key(&key);
             match self.mortal(200, start).await {
-                None => {}
+                None => in_doubt = true,
                 Some(Ok(run)) => break ClaimAnswer::Started(run.id()),
-                Some(Err(error)) if error.is_retryable() => sleep(AGAIN_AFTER).await,
+                Some(Err(error)) if error.is_retryable() => {
+                    in_doubt = true;
+                    sleep(AGAIN_AFTER).await;
+                }
                 Some(Err(error)) if error.is_conflict() => {
                     break ClaimAnswer::Refused(error.run_id());
                 }
@@ -92,6 +98,7 @@ impl Caller {
             fails,
             asked_at,
             told_at: self.world.now(),
+            in_doubt,
             answer,
         }
     }

@@ -26,13 +26,17 @@ pub(super) fn check(scene: &Scene<'_>) {
             scene.world.violated(format!("{claim:?}: {problem}"));
         }
     }
-    let started = |claim: &&Claim| matches!(claim.answer, ClaimAnswer::Started(_));
-    let started = scene.claims.iter().filter(started).count();
-    if family.namesakes.len() != started {
-        let found = family.namesakes.len();
-        scene.world.violated(format!(
-            "{started} starts under {NAME} were acknowledged, {found} runs have it"
-        ));
+    for run in &family.namesakes {
+        let problem = match family.claim(run) {
+            Some(claim) if !family.is_rightful(run, claim.policy) => {
+                Some("the run before it should have stood in the way".to_owned())
+            }
+            Some(claim) => family.wrong_end(claim, run),
+            None => Some("nobody started it".to_owned()),
+        };
+        if let Some(problem) = problem {
+            scene.violated(run, problem);
+        }
     }
     family.last_has_the_key();
 }
@@ -45,28 +49,19 @@ struct Family<'a> {
 
 impl Family<'_> {
     fn started(&self, claim: &Claim, run_id: Uuid) -> Option<String> {
-        let mut with_key = self
-            .namesakes
-            .iter()
-            .filter(|run| run.run.idempotency_key.as_ref() == Some(&claim.key));
-        let (Some(run), None) = (with_key.next(), with_key.next()) else {
-            return Some("it was acknowledged, and not one run has its key".to_owned());
-        };
-        if run.run.id != run_id {
-            return Some(format!("it was told of another run than {}", run.run.id));
-        }
-        let rightful = match claim.policy {
+        let runs: Vec<Uuid> = self.runs_of(claim).map(|run| run.run.id).collect();
+        (runs != [run_id]).then(|| format!("the runs with its key are {runs:?}"))
+    }
+
+    fn is_rightful(&self, run: &RunDump, policy: ReusePolicy) -> bool {
+        match policy {
             ReusePolicy::AllowDuplicate => true,
             ReusePolicy::RejectDuplicate => self.is_first(run),
             ReusePolicy::AllowDuplicateFailedOnly => {
                 self.comes_after(run, |before| before.run.status == WorkflowStatus::Failed)
             }
             ReusePolicy::TerminateIfRunning => self.comes_after(run, |_| true),
-        };
-        if !rightful {
-            return Some("the run before it should have stood in the way".to_owned());
         }
-        self.wrong_end(claim, run)
     }
 
     /// Whether no namesake was there before. Of several that were started in one instant one may have been the first.
@@ -111,9 +106,9 @@ impl Family<'_> {
     }
 
     fn refused(&self, claim: &Claim, by: Option<Uuid>) -> Option<String> {
-        let mut runs = self.namesakes.iter();
-        if runs.any(|run| run.run.idempotency_key.as_ref() == Some(&claim.key)) {
-            return Some("it was refused, and started all the same".to_owned());
+        let started = self.runs_of(claim).count();
+        if started > usize::from(claim.in_doubt) {
+            return Some(format!("it was refused, and {started} runs have its key"));
         }
         let mut runs = self.namesakes.iter();
         let Some(other) = runs.find(|run| Some(run.run.id) == by) else {
@@ -163,11 +158,19 @@ impl Family<'_> {
         all.filter(|other| other.run.id != run.run.id)
     }
 
-    fn policy(&self, run: &RunDump) -> Option<ReusePolicy> {
+    fn runs_of<'b>(&'b self, claim: &'b Claim) -> impl Iterator<Item = &'b RunDump> {
+        let all = self.namesakes.iter().copied();
+        all.filter(|run| run.run.idempotency_key.as_ref() == Some(&claim.key))
+    }
+
+    fn claim(&self, run: &RunDump) -> Option<&Claim> {
         let key = run.run.idempotency_key.as_ref();
         let mut claims = self.scene.claims.iter();
-        let claim = claims.find(|claim| Some(&claim.key) == key);
-        claim.map(|claim| claim.policy)
+        claims.find(|claim| Some(&claim.key) == key)
+    }
+
+    fn policy(&self, run: &RunDump) -> Option<ReusePolicy> {
+        self.claim(run).map(|claim| claim.policy)
     }
 }
 
