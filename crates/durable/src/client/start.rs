@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle, UpdateWithStart};
 use crate::error::Kind;
-use crate::persistence::StoreResult;
 use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
+use crate::persistence::{Bug, StoreResult, planted};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
 
@@ -84,6 +84,9 @@ impl<W> Start<W> {
 
     /// What happens when that id is used again.
     pub fn reuse_policy(self, policy: ReusePolicy) -> Self {
+        if planted(Bug::ReusePolicyForgotten) {
+            return self;
+        }
         self.with(|start| start.reuse_policy = policy)
     }
 

@@ -10,6 +10,7 @@ use crate::persistence::model::{
     StartRun, StepLogRecord, StoredStart, TaskEnd, TaskOutcome, TaskRecord, TaskResult, TurnCommit,
     UpdateAnswer, UpdateRecord, UpdateState, WorkerInfo,
 };
+use crate::persistence::{Bug, planted};
 
 /// What is done with a place where a payload is.
 pub(crate) type Visit<'v, 'a> = &'v mut dyn FnMut(&'a mut Payload);
@@ -97,6 +98,9 @@ impl HoldsPayloads for Failure {
 /// An event has a payload or tells of a failure, never both.
 impl HoldsPayloads for WorkflowEvent {
     fn each_payload<'a>(&'a mut self, visit: Visit<'_, 'a>) {
+        if matches!(self, Self::SideEffectRecorded { .. }) && planted(Bug::SideEffectInTheClear) {
+            return;
+        }
         if self.payload().is_none() {
             if let Some(failure) = self.failure_mut() {
                 failure.each_payload(visit);

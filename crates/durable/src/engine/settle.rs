@@ -29,6 +29,11 @@ impl Turner {
         if decided.is_empty() {
             return;
         }
+        if planted(Bug::ListenerToldEarly) {
+            decided.iter().for_each(|turn| self.tell(turn));
+        }
+        let runs = decided.iter().map(|turn| turn.commit.run_id);
+        let _told_in_order = self.node.listeners.hold(runs);
         match self.commit_until_known(&mut decided).await {
             Ok(outcomes) => {
                 for (turn, outcome) in decided.into_iter().zip(outcomes) {
@@ -94,7 +99,18 @@ impl Turner {
         }
     }
 
+    /// Tells listeners what a turn came to.
+    fn tell(&self, turn: &Decided) {
+        let workflow_type = turn.program.program().workflow_type();
+        let iteration = turn.program.identity().iteration;
+        let listeners = &self.node.listeners;
+        listeners.turned(workflow_type, iteration, &turn.commit);
+    }
+
     fn settle_committed(&self, turn: Decided, committed: Committed) {
+        if !planted(Bug::ListenerToldEarly) {
+            self.tell(&turn);
+        }
         let Decided {
             commit,
             program,
@@ -106,9 +122,6 @@ impl Turner {
         let run_id = commit.run_id;
         // Only now are the slots free: the results are stored.
         let slots = finished.into_iter().map(|finished| finished.slot).collect();
-        let workflow_type = program.program().workflow_type();
-        let iteration = program.identity().iteration;
-        node.listeners.turned(workflow_type, iteration, &commit);
         self.announce_due(&commit, &committed);
         if committed.has_messages || committed.repeated && may_have_messages(&commit) {
             node.hub.messages.notify_one();

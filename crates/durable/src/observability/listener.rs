@@ -4,6 +4,7 @@
 //! bounded: what does not fit is dropped and counted in the log. Events are told by the process that committed them, at
 //! most once, and those of one run in order; a process that dies does not tell what was in its queue. What must not be missed is in the history.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,8 @@ pub struct LifecycleEvent {
     pub run_id: Uuid,
     /// Which workflow.
     pub workflow_type: String,
-    /// Sequence number of the event in the history that tells of it; for `run.suspended`, of the turn's last one.
+    /// Sequence number of the event in the history that tells of it; for `run.suspended`, of the last one that was recorded: a turn that
+    /// records nothing, such as one that refuses an update, has the number of the turn before.
     pub sequence: i64,
     /// What became of it.
     pub what: Lifecycle,
@@ -111,8 +113,29 @@ pub(crate) type Listener = Box<dyn Fn(&LifecycleEvent) + Send + Sync>;
 pub(crate) struct Listeners {
     /// None: nobody listens, or no more.
     queue: Mutex<Option<mpsc::Sender<LifecycleEvent>>>,
+    /// Runs with turns that are being committed. Locked before the queue.
+    held: Mutex<HashMap<Uuid, Held>>,
     dropped: AtomicU64,
     told: CancellationToken,
+}
+
+/// A run with turns whose commit is under way, and ends of it from outside that are told behind them.
+#[derive(Default)]
+struct Held {
+    turns: usize,
+    ends: Vec<LifecycleEvent>,
+}
+
+/// While it is there, that a run was ended from outside waits for what its turns under way came to.
+pub(crate) struct Hold<'a> {
+    listeners: &'a Listeners,
+    runs: Vec<Uuid>,
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.runs.iter().for_each(|run| self.listeners.release(run));
+    }
 }
 
 impl Listeners {
@@ -122,6 +145,7 @@ impl Listeners {
             told.cancel();
             return Arc::new(Self {
                 queue: Mutex::new(None),
+                held: Mutex::default(),
                 dropped: AtomicU64::new(0),
                 told,
             });
@@ -134,6 +158,7 @@ impl Listeners {
         });
         Arc::new(Self {
             queue: Mutex::new(Some(queue)),
+            held: Mutex::default(),
             dropped: AtomicU64::new(0),
             told,
         })
@@ -141,6 +166,40 @@ impl Listeners {
 
     pub(crate) fn is_anybody_there(&self) -> bool {
         self.queue.lock().is_some()
+    }
+
+    /// From before turns of these runs are committed until they were told of: the store may have a turn, and a client here end the run,
+    /// while the answer to the commit is still on its way.
+    pub(crate) fn hold(&self, runs: impl Iterator<Item = Uuid>) -> Hold<'_> {
+        let runs: Vec<Uuid> = if self.is_anybody_there() {
+            runs.collect()
+        } else {
+            Vec::new()
+        };
+        if !runs.is_empty() {
+            let mut held = self.held.lock();
+            for run in &runs {
+                held.entry(*run).or_default().turns += 1;
+            }
+        }
+        Hold {
+            listeners: self,
+            runs,
+        }
+    }
+
+    fn release(&self, run: &Uuid) {
+        let mut held = self.held.lock();
+        let Some(of_run) = held.get_mut(run) else {
+            return;
+        };
+        of_run.turns -= 1;
+        if of_run.turns == 0 {
+            let ends = held.remove(run).map(|of_run| of_run.ends);
+            for end in ends.into_iter().flatten() {
+                self.queue(end);
+            }
+        }
     }
 
     /// Tells what a turn came to. To be called after its commit, before the run's next turn.
@@ -175,12 +234,20 @@ impl Listeners {
     /// Tells of a run that was ended from outside.
     pub(crate) fn ended(&self, run: &RunRecord) {
         if let Some(error) = run.error.clone() {
-            self.queue(LifecycleEvent {
+            self.queue_end(LifecycleEvent {
                 run_id: run.id,
                 workflow_type: run.workflow_type.clone(),
                 sequence: run.sequence,
                 what: Lifecycle::RunFailed { error },
             });
+        }
+    }
+
+    fn queue_end(&self, end: LifecycleEvent) {
+        let mut held = self.held.lock();
+        match held.get_mut(&end.run_id) {
+            Some(of_run) => of_run.ends.push(end),
+            None => self.queue(end),
         }
     }
 
@@ -270,25 +337,50 @@ fn lifecycle(event: &WorkflowEvent, attempt: u32, iteration: u32) -> Option<Life
 mod tests {
     use super::*;
 
+    fn suspended(sequence: i64) -> LifecycleEvent {
+        LifecycleEvent {
+            run_id: Uuid::nil(),
+            workflow_type: "w".to_owned(),
+            sequence,
+            what: Lifecycle::RunSuspended,
+        }
+    }
+
+    fn noting(heard: &Arc<Mutex<Vec<i64>>>) -> Listener {
+        let heard = Arc::clone(heard);
+        Box::new(move |event| heard.lock().push(event.sequence))
+    }
+
+    #[tokio::test]
+    async fn an_end_from_outside_is_told_behind_the_turns_under_way() {
+        let runtime = Runtime::real();
+        let heard = Arc::default();
+        let listeners = Listeners::start(vec![noting(&heard)], &runtime);
+        let run = || [Uuid::nil()].into_iter();
+        let first = listeners.hold(run());
+        let again = listeners.hold(run());
+        listeners.queue_end(suspended(9));
+        listeners.queue(suspended(3));
+        drop(first);
+        listeners.queue(suspended(6));
+        drop(again);
+        listeners.queue_end(suspended(12));
+        listeners.close(&runtime, Duration::from_secs(60)).await;
+        assert_eq!(*heard.lock(), [3, 6, 9, 12]);
+        assert!(listeners.held.lock().is_empty());
+    }
+
     #[tokio::test]
     async fn a_panic_is_caught_and_a_full_queue_drops() {
         let runtime = Runtime::real();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let notes = Arc::clone(&heard);
-        let listeners: Vec<Listener> = vec![
-            Box::new(|_| panic!("as the test says")),
-            Box::new(move |event| notes.lock().push(event.sequence)),
-        ];
+        let heard = Arc::default();
+        let listeners: Vec<Listener> =
+            vec![Box::new(|_| panic!("as the test says")), noting(&heard)];
         let listeners = Listeners::start(listeners, &runtime);
         // On one thread nobody takes anything out before the first await.
         let more = i64::try_from(QUEUE_EVENTS_MAX).expect("fits") + 5;
         for sequence in 0..more {
-            listeners.queue(LifecycleEvent {
-                run_id: Uuid::nil(),
-                workflow_type: "w".to_owned(),
-                sequence,
-                what: Lifecycle::RunSuspended,
-            });
+            listeners.queue(suspended(sequence));
         }
         listeners.close(&runtime, Duration::from_secs(60)).await;
         assert_eq!(*heard.lock(), (0..more - 5).collect::<Vec<_>>());

@@ -97,6 +97,16 @@ bugs! {
     CarriedSignalsDropped = "carried-signals-dropped",
     /// Engine: the tick after the one that fires is passed over.
     TickPassedOver = "tick-passed-over",
+    /// Engine: a codec passes over what side effects came to.
+    SideEffectInTheClear = "side-effect-in-the-clear",
+    /// Engine: listeners are told of a turn before it is committed.
+    ListenerToldEarly = "listener-told-early",
+    /// Engine: the reuse policy of a start is not sent.
+    ReusePolicyForgotten = "reuse-policy-forgotten",
+    /// Engine: a batch does not look at the attributes that select its runs.
+    BatchUnselective = "batch-unselective",
+    /// Engine: a trigger is acknowledged without a run.
+    TriggerNotStored = "trigger-not-stored",
 }
 
 impl Bug {

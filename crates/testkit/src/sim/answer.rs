@@ -4,11 +4,11 @@ use std::fmt::Debug;
 
 use durable_core::{CircuitState, Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    Attributes, BreakerRecord, ClaimedTask, ClaimedTurn, DeadLetter, DecisionOutcome,
-    FinishOutcome, Fired, Glance, History, LeaseState, OutboxRecord, ReapedTask, Rejection,
-    Relayed, RollupRecord, RunRecord, ScheduleOutcome, ScheduleRecord, SendOutcome, StartOutcome,
-    StepLogRecord, StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerInfo, WorkerStatus,
+    Attributes, BreakerRecord, ClaimedTask, ClaimedTurn, Committed, DeadLetter, DecisionOutcome,
+    FinishOutcome, Fired, Glance, History, LeaseState, OutboxRecord, PlacedTask, ReapedTask,
+    Rejection, Relayed, RollupRecord, RunRecord, ScheduleOutcome, ScheduleRecord, SendOutcome,
+    StartOutcome, StepLogRecord, StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome,
+    UpdateRecord, WaitingTypes, WorkerInfo, WorkerStatus,
 };
 
 use super::argument::list;
@@ -20,6 +20,11 @@ use super::world::World;
 pub(super) trait Answer: Debug {
     /// Counts what it tells of.
     fn tell(&self, _world: &World) {}
+
+    /// Of each turn, whether it was committed just now and handed a task over.
+    fn handed_over(&self) -> Vec<bool> {
+        Vec::new()
+    }
 
     /// For the trace.
     fn sketch(&self) -> String {
@@ -138,20 +143,33 @@ impl Answer for Vec<LeaseState> {
 impl Answer for Vec<ReapedTask> {
     fn tell(&self, world: &World) {
         world.count(Happening::LeaseReaped, self.len());
-        world.ledger.taken_back(self.iter().map(|task| task.run_id));
+        world.ledger.taken_back(self, world.millis());
     }
 }
 
+/// Tasks that the turn's process may begin at once.
+fn leased(committed: &Committed) -> impl Iterator<Item = &PlacedTask> {
+    let tasks = committed.tasks.iter();
+    tasks.filter(|task| matches!(task.place, TaskPlace::Leased { .. }))
+}
+
 impl Answer for Vec<TurnOutcome> {
+    fn handed_over(&self) -> Vec<bool> {
+        let handed = |outcome: &TurnOutcome| match outcome {
+            TurnOutcome::Committed(committed) => {
+                !committed.repeated && leased(committed).next().is_some()
+            }
+            TurnOutcome::Rejected(_) => false,
+        };
+        self.iter().map(handed).collect()
+    }
+
     fn tell(&self, world: &World) {
         for outcome in self {
             match outcome {
                 TurnOutcome::Committed(committed) => {
                     world.count(Happening::TurnRepeated, usize::from(committed.repeated));
-                    let handed = committed.tasks.iter();
-                    let handed =
-                        handed.filter(|task| matches!(task.place, TaskPlace::Leased { .. }));
-                    world.count(Happening::TaskHandedOver, handed.count());
+                    world.count(Happening::TaskHandedOver, leased(committed).count());
                 }
                 TurnOutcome::Rejected(Rejection::LeaseLost { .. }) => {
                     world.count(Happening::LeaseLost, 1);

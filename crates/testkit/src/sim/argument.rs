@@ -29,6 +29,11 @@ pub(super) trait Argument: Debug + Sized {
         Vec::new()
     }
 
+    /// Of each turn to be committed, whether it ends activities and wants to go on with the next at once, in their slots.
+    fn passes_slots_on(&self) -> Vec<bool> {
+        Vec::new()
+    }
+
     /// Counts what is asked for.
     fn tell(&self, _world: &World) {}
 
@@ -132,6 +137,17 @@ impl Argument for Vec<TurnCommit> {
             .filter(|turn| !matches!(turn.next, Next::Reset { .. }))
             .map(|turn| (turn.run_id, turn.turn_id))
             .collect()
+    }
+
+    fn passes_slots_on(&self) -> Vec<bool> {
+        let passes = |turn: &TurnCommit| {
+            !turn.finished_tasks.is_empty() && turn.tasks.iter().any(|task| task.lease)
+        };
+        self.iter().map(passes).collect()
+    }
+
+    fn tell(&self, world: &World) {
+        self.iter().for_each(|turn| world.ledger.turn_sent(turn));
     }
 
     fn sketch(&self) -> String {

@@ -13,6 +13,7 @@ use tokio::join;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
+use super::interference::{Interfered, Interference, PLAN_ATTRIBUTE};
 use super::node::Nodes;
 use super::plan::planned;
 use super::program::{Code, Limit, Program, SignalPlan, UpdatePlan};
@@ -21,26 +22,6 @@ use super::tally::Happening;
 use super::world::World;
 use crate::differential::Random;
 use crate::engine_suite::Scripted;
-
-/// What a client does besides starting a run and sending what it waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Interference {
-    None,
-    Cancel,
-    ShutDown,
-    Terminate,
-}
-
-impl Interference {
-    pub(super) fn of(random: &mut Random) -> Self {
-        match random.below(100) {
-            0..60 => Self::None,
-            60..78 => Self::Cancel,
-            78..88 => Self::ShutDown,
-            _ => Self::Terminate,
-        }
-    }
-}
 
 /// What a client is to do.
 #[derive(Debug, Clone)]
@@ -59,8 +40,7 @@ pub(super) struct Told {
     pub(super) run: RunRecord,
     /// By id, whether they were accepted.
     pub(super) signals: Vec<(Uuid, bool)>,
-    /// Whether the interference was accepted.
-    pub(super) interfered: bool,
+    pub(super) interfered: Interfered,
     pub(super) updates: Vec<Replied>,
     /// What queries saw, in order.
     pub(super) views: Vec<View>,
@@ -106,7 +86,7 @@ impl Caller {
         let program = &plan.program;
         let (signals, interfered, updates, (), views, ()) = join!(
             self.send_all(run_id, &plan, with_start),
-            interferer.interfere(run_id, plan.interference),
+            interferer.interfere(run_id, &plan),
             updater.update_all(run_id, program),
             decider.decide_letters(run_id, program),
             asker.ask(run_id, program),
@@ -253,6 +233,11 @@ impl Caller {
             .idempotency_key(plan.key.clone())
             .attribute("origin", "client")
             .memo(&plan.key);
+        let start = if self.world.extras.batches {
+            start.attribute(PLAN_ATTRIBUTE, plan.key.clone())
+        } else {
+            start
+        };
         let start = match plan.program.limit {
             Some(Limit::Execution(time)) => start.execution_timeout(time),
             Some(Limit::Run(time)) => start.run_timeout(time),
@@ -333,33 +318,6 @@ impl Caller {
                     self.world
                         .violated(format!("signal {name} cannot be sent: {error}"));
                     return (signal_id, false);
-                }
-            }
-        }
-    }
-
-    /// Whether the run took note of it.
-    async fn interfere(&mut self, run_id: Uuid, interference: Interference) -> bool {
-        if interference == Interference::None {
-            return false;
-        }
-        sleep(Duration::from_millis(self.random.below(6000))).await;
-        loop {
-            let client = self.client();
-            let done = match interference {
-                Interference::None => return false,
-                Interference::Cancel => client.cancel(run_id, "changed our mind").await,
-                Interference::ShutDown => client.request_shutdown(run_id).await,
-                Interference::Terminate => client.terminate(run_id, "no more").await,
-            };
-            match done {
-                Ok(()) => return true,
-                Err(error) if error.is_run_finished() => return false,
-                Err(error) if error.is_retryable() => sleep(AGAIN_AFTER).await,
-                Err(error) => {
-                    self.world
-                        .violated(format!("{interference:?} cannot be sent: {error}"));
-                    return false;
                 }
             }
         }

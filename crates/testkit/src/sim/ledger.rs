@@ -1,9 +1,11 @@
-//! What activities did in the world outside, noted by themselves.
+//! What activities did in the world outside and what listeners heard, noted by themselves.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everruns_durable::activity::ActivityContext;
+use everruns_durable::observability::listener::LifecycleEvent;
+use everruns_durable::persistence::model::{ReapedTask, TurnCommit};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -22,12 +24,31 @@ pub(super) struct Execution {
     pub(super) answered: bool,
 }
 
-/// All executions of a seed, by serial number.
+/// What a listener was told.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    pub(super) node: String,
+    pub(super) event: LifecycleEvent,
+}
+
+/// A task whose lease ran out.
+struct TakenBack {
+    run_id: Uuid,
+    activity_type: String,
+    at_ms: u64,
+}
+
+/// How long an answer may be on its way where calls fail: some tries, far less than a lease.
+const ANSWER_MS_MAX: u64 = 500;
+
+/// All executions of a seed, by serial number, and all that was heard, in order.
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
     executions: Arc<Mutex<Vec<Execution>>>,
-    /// Runs of which a task was taken back from a node that could not renew its lease.
-    taken_back: Arc<Mutex<BTreeSet<Uuid>>>,
+    taken_back: Arc<Mutex<Vec<TakenBack>>>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    /// Turns that record nothing, by id: their run, and the number of its last event.
+    empty_turns: Arc<Mutex<BTreeMap<Uuid, (Uuid, i64)>>>,
 }
 
 impl Ledger {
@@ -54,15 +75,52 @@ impl Ledger {
         }
     }
 
-    pub(super) fn taken_back(&self, runs: impl IntoIterator<Item = Uuid>) {
-        self.taken_back.lock().extend(runs);
+    /// Tasks were taken back from nodes that could not renew their leases.
+    pub(super) fn taken_back(&self, tasks: &[ReapedTask], at_ms: u64) {
+        let taken = tasks.iter().map(|task| TakenBack {
+            run_id: task.run_id,
+            activity_type: task.activity_type.clone(),
+            at_ms,
+        });
+        self.taken_back.lock().extend(taken);
     }
 
-    pub(super) fn was_taken_back(&self, run_id: Uuid) -> bool {
-        self.taken_back.lock().contains(&run_id)
+    /// Whether its task was taken back while it ran, or while its answer was on the way to the store. An answer that was given and came to
+    /// nothing is no excuse for another execution.
+    pub(super) fn was_taken_back(&self, execution: &Execution) -> bool {
+        let ended_ms = execution.ended_ms.unwrap_or(u64::MAX);
+        let until_ms = ended_ms.saturating_add(ANSWER_MS_MAX);
+        self.taken_back.lock().iter().any(|task| {
+            (task.run_id, &task.activity_type) == (execution.run_id, &execution.activity_type)
+                && (execution.began_ms..=until_ms).contains(&task.at_ms)
+        })
     }
 
-    pub(super) fn all(&self) -> Vec<Execution> {
+    pub(super) fn hear(&self, node: &str, event: LifecycleEvent) {
+        let node = node.to_owned();
+        self.heard.lock().push(Heard { node, event });
+    }
+
+    /// A turn is sent to the store, perhaps again.
+    pub(super) fn turn_sent(&self, turn: &TurnCommit) {
+        if turn.events.is_empty() {
+            let place = (turn.run_id, turn.expected_sequence);
+            self.empty_turns.lock().insert(turn.turn_id, place);
+        }
+    }
+
+    /// Turns that recorded nothing behind this event of a run, or would have.
+    pub(super) fn empty_turns_after(&self, run_id: Uuid, sequence: i64) -> usize {
+        let turns = self.empty_turns.lock();
+        let here = turns.values().filter(|place| **place == (run_id, sequence));
+        here.count()
+    }
+
+    pub(super) fn heard(&self) -> Vec<Heard> {
+        self.heard.lock().clone()
+    }
+
+    pub(super) fn executions(&self) -> Vec<Execution> {
         self.executions.lock().clone()
     }
 }

@@ -12,8 +12,9 @@ use tokio::time::{sleep, timeout};
 use super::activities;
 use super::clock::SimClock;
 use super::plan::{PlannedBefore, planned};
-use super::store::{Ground, SimStore};
+use super::store::Ground;
 use super::tally::Happening;
+use super::trace::short;
 use super::world::World;
 use crate::differential::Random;
 use crate::engine_suite::Scripted;
@@ -162,15 +163,10 @@ impl Machine {
     fn engine(&mut self, who: &str, life: &Life) -> EngineBuilder {
         let clock = Arc::clone(&self.clock);
         let runtime = Runtime::seeded(self.random.bits(), clock, life.clone());
-        let store = SimStore::new(
-            self.ground.clone(),
-            Arc::clone(&self.world),
-            who.to_owned(),
-            self.random.bits(),
-        );
+        let store = self.ground.reached_by(who, &self.world, self.random.bits());
         let World { slots, blind, .. } = *self.world;
         let random = &mut self.random;
-        let builder = Engine::on(Arc::new(store))
+        let builder = Engine::on(store)
             .workflow::<Scripted>()
             .runtime(runtime)
             .worker_id(who)
@@ -207,7 +203,22 @@ impl Machine {
                 .dynamic_workflow::<PlannedBefore>()
                 .build_id("first")
         };
-        activities::add(builder, &self.world, who)
+        let builder = activities::add(builder, &self.world, who);
+        if !self.world.extras.listeners {
+            return builder;
+        }
+        let (world, node) = (Arc::clone(&self.world), who.to_owned());
+        builder.listener(move |event| {
+            world.note(&node, || {
+                format!(
+                    "tells {} of {} at {}",
+                    event.name(),
+                    short(&event.run_id.to_string()),
+                    event.sequence
+                )
+            });
+            world.ledger.hear(&node, event.clone());
+        })
     }
 }
 

@@ -4,19 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everruns_durable::Client;
-use everruns_durable::persistence::model::{Dump, RunDump, RunFilter, WorkflowStatus};
-use everruns_durable::persistence::{StoreError, WorkflowEventStore};
+use everruns_durable::persistence::StoreError;
+use everruns_durable::persistence::model::{Dump, RunFilter, WorkflowStatus};
 use everruns_durable::runtime::{Life, Runtime};
-use futures_util::future::{OptionFuture, join, join_all};
+use futures_util::future::{OptionFuture, join_all, join3};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::bell::deafen;
 use super::check;
-use super::client::{Caller, Interference, Plan, Told};
+use super::client::{Caller, Plan, Told};
 use super::clock::SimClock;
+use super::extras::Extras;
+use super::interference::Interference;
+use super::namesakes::Claim;
 use super::node::{Machine, Nodes, disturb};
-use super::store::{Ground, SimStore};
+use super::store::Ground;
+use super::stuck::waits_for;
 use super::sweep::sweep;
 use super::tally::Happening;
 use super::timetable::{Keeper, Timetable};
@@ -30,18 +34,56 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How long activities of ended runs get to hear of it, before it is looked whether they did.
 const AFTERMATH: Duration = Duration::from_secs(4);
 
+/// How a dump shows payloads.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// As actors see them.
+    Readable,
+    /// As the store has them.
+    Stored,
+}
+
 /// A seed in progress.
 pub(super) struct Scenario {
     world: Arc<World>,
     ground: Ground,
     random: Random,
+    /// For what only some seeds have: nothing else may depend on whether there is any.
+    extra: Random,
+}
+
+/// What those who took part tell in the end.
+struct Testimony {
+    told: Vec<Told>,
+    timetable: Option<Timetable>,
+    claims: Vec<Claim>,
+}
+
+/// The chances of one client.
+struct Chances {
+    ids: u64,
+    faults: u64,
+    choices: Random,
+}
+
+impl Chances {
+    fn of(random: &mut Random) -> Self {
+        Self {
+            ids: random.bits(),
+            faults: random.bits(),
+            choices: random.fork(),
+        }
+    }
 }
 
 impl Scenario {
     /// To be called within the seed's runtime.
     pub(super) fn new(seed: u64, ground: Ground, trace: bool) -> Self {
         // Neighbouring seeds shall have nothing in common.
-        let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
+        let spread = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = Random::new(spread ^ 0x5eed);
+        // With this number the seeds that tests keep, because they found a mistake, have no extras.
+        let mut extra = Random::new(spread ^ 0xe71a_0221);
         let climate = Climate::of(&mut random);
         let machines = 1 + random.index(3);
         let slots = random.pick(&[1, 1, 2, 3, 6]);
@@ -51,6 +93,7 @@ impl Scenario {
             machines,
             slots,
             blind,
+            extras: Extras::of(&mut extra),
         };
         let world = Arc::new(World::new(build, trace));
         world.note("world", || format!("seed {seed}, {build:?}"));
@@ -59,6 +102,7 @@ impl Scenario {
             world,
             ground,
             random,
+            extra,
         }
     }
 
@@ -69,16 +113,18 @@ impl Scenario {
         let plans = self.plans();
         let mut callers = Vec::new();
         for (number, plan) in plans.into_iter().enumerate() {
-            let caller = self.caller(number, &nodes);
+            let chances = Chances::of(&mut self.random);
+            let caller = self.caller(number, &nodes, chances);
             callers.push(tokio::spawn(caller.carry_out(plan)));
         }
         let keeper = self.keeper(&nodes).map(Keeper::keep);
-        let told = self.outlast(callers, keeper).await;
+        let namesakes = self.namesakes(&nodes);
+        let testimony = self.outlast(callers, keeper, namesakes).await;
         for task in tasks.drain(..) {
             task.abort();
         }
-        if let Some((told, timetable)) = told {
-            self.check(&told, timetable.as_ref()).await;
+        if let Some(testimony) = testimony {
+            self.check(&testimony).await;
             if self.random.one_in(6) {
                 sweep(&self.world, &self.ground, self.random.bits()).await;
             }
@@ -156,22 +202,17 @@ impl Scenario {
             .collect()
     }
 
-    fn caller(&mut self, number: usize, nodes: &Arc<Nodes>) -> Caller {
+    fn caller(&self, number: usize, nodes: &Arc<Nodes>, chances: Chances) -> Caller {
         let who = format!("c{number}");
         let clock = Arc::new(SimClock::new(Arc::clone(&self.world), 0));
-        let runtime = Runtime::seeded(self.random.bits(), clock, Life::new());
-        let store = SimStore::new(
-            self.ground.clone(),
-            Arc::clone(&self.world),
-            who.clone(),
-            self.random.bits(),
-        );
+        let runtime = Runtime::seeded(chances.ids, clock, Life::new());
+        let store = self.ground.reached_by(&who, &self.world, chances.faults);
         Caller {
             world: Arc::clone(&self.world),
             nodes: Arc::clone(nodes),
-            own: Client::on_runtime(Arc::new(store), &runtime),
+            own: Client::on_runtime(store, &runtime),
             runtime,
-            random: self.random.fork(),
+            random: chances.choices,
             who,
         }
     }
@@ -181,8 +222,11 @@ impl Scenario {
         if !self.random.one_in(6) {
             return None;
         }
-        let caller = self.caller(99, nodes);
+        let chances = Chances::of(&mut self.random);
+        let caller = self.caller(99, nodes, chances);
+        let triggers = self.world.extras.triggers;
         Some(Keeper {
+            impatience: triggers.then(|| self.extra.fork()),
             world: caller.world,
             nodes: caller.nodes,
             own: caller.own,
@@ -190,15 +234,27 @@ impl Scenario {
         })
     }
 
+    /// Some seeds have clients who start runs under one workflow id.
+    fn namesakes(&mut self, nodes: &Arc<Nodes>) -> Vec<JoinHandle<Vec<Claim>>> {
+        let numbers = 0..self.world.extras.namesakes;
+        let started = numbers.map(|number| {
+            let chances = Chances::of(&mut self.extra);
+            let caller = self.caller(50 + number, nodes, chances);
+            tokio::spawn(caller.claim_name(number))
+        });
+        started.collect()
+    }
+
     /// Through the storm and until every run has ended. None: it never comes to that.
     async fn outlast(
         &mut self,
         callers: Vec<JoinHandle<Told>>,
         keeper: Option<impl Future<Output = Timetable>>,
-    ) -> Option<(Vec<Told>, Option<Timetable>)> {
+        namesakes: Vec<JoinHandle<Vec<Claim>>>,
+    ) -> Option<Testimony> {
         let storm = Duration::from_millis(3000 + self.random.below(9000));
         let keeper = OptionFuture::from(keeper);
-        let mut callers = Box::pin(join(join_all(callers), keeper));
+        let mut callers = Box::pin(join3(join_all(callers), keeper, join_all(namesakes)));
         let early = timeout(storm, &mut callers).await.ok();
         self.world.calm_down();
         let told = match early {
@@ -211,9 +267,10 @@ impl Scenario {
                 }
             },
         };
-        let (told, timetable) = told;
+        let (told, timetable, claims) = told;
         let told = told.into_iter().collect::<Result<Vec<Told>, _>>();
-        let Ok(told) = told else {
+        let claims = claims.into_iter().collect::<Result<Vec<Vec<Claim>>, _>>();
+        let (Ok(told), Ok(claims)) = (told, claims) else {
             self.world.violated("a client panicked");
             return None;
         };
@@ -222,7 +279,11 @@ impl Scenario {
             return None;
         }
         sleep(AFTERMATH).await;
-        Some((told, timetable))
+        Some(Testimony {
+            told,
+            timetable,
+            claims: claims.into_iter().flatten().collect(),
+        })
     }
 
     /// Children may outlive those who started them, and messages their senders.
@@ -249,9 +310,14 @@ impl Scenario {
         }
     }
 
-    async fn dump(&self) -> Option<Dump> {
-        let store: &dyn WorkflowEventStore = &*self.ground.store;
-        match self.ground.direct(store.dump()).await {
+    /// All that is stored, as actors see it, or as it is.
+    async fn dump(&self, form: Form) -> Option<Dump> {
+        let ground = &self.ground;
+        let dump = match form {
+            Form::Readable => ground.dump(&self.world).await,
+            Form::Stored => ground.direct(ground.store.dump()).await,
+        };
+        match dump {
             Ok(dump) => Some(dump),
             Err(error) => {
                 self.world
@@ -262,7 +328,7 @@ impl Scenario {
     }
 
     async fn report_stuck(&self) {
-        let Some(dump) = self.dump().await else {
+        let Some(dump) = self.dump(Form::Readable).await else {
             return;
         };
         for run in dump.runs.iter().filter(|run| !run.run.status.is_terminal()) {
@@ -275,58 +341,23 @@ impl Scenario {
         }
     }
 
-    async fn check(&self, told: &[Told], timetable: Option<&Timetable>) {
-        let Some(dump) = self.dump().await else {
+    async fn check(&self, testimony: &Testimony) {
+        let (Some(dump), Some(stored)) = (
+            self.dump(Form::Readable).await,
+            self.dump(Form::Stored).await,
+        ) else {
             return;
         };
         let scene = check::Scene {
             world: &self.world,
             dump: &dump,
-            told,
-            executions: self.world.ledger.all(),
-            timetable,
+            stored: &stored,
+            told: &testimony.told,
+            executions: self.world.ledger.executions(),
+            heard: self.world.ledger.heard(),
+            claims: &testimony.claims,
+            timetable: testimony.timetable.as_ref(),
         };
         check::all(&scene);
     }
-}
-
-/// Where a run stands and what it waits for.
-fn waits_for(dump: &RunDump) -> String {
-    let run = &dump.run;
-    let tasks: Vec<String> = dump
-        .tasks
-        .iter()
-        .map(|task| {
-            format!(
-                "{} {} attempt {} deliveries {}",
-                task.activity_id,
-                task.status.as_str(),
-                task.attempt,
-                task.deliveries
-            )
-        })
-        .collect();
-    let timers: Vec<&str> = dump
-        .timers
-        .iter()
-        .map(|timer| timer.timer_id.as_str())
-        .collect();
-    let last: Vec<&str> = dump
-        .events
-        .iter()
-        .rev()
-        .take(4)
-        .map(|event| event.event.event_type())
-        .collect();
-    format!(
-        "run {} is {} at {} (iteration {}), arrivals {} consumed {}, ready {}, blocked {:?}, tasks {tasks:?}, timers {timers:?}, last events {last:?}",
-        run.id,
-        run.status,
-        run.sequence,
-        run.iteration,
-        run.arrivals,
-        run.consumed,
-        run.ready_at.is_some(),
-        run.blocked,
-    )
 }

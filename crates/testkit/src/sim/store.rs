@@ -28,6 +28,7 @@ use super::answer::Answer;
 use super::argument::Argument;
 use super::bell::SimBell;
 use super::block_on::block_on;
+use super::codec;
 use super::doubts::Doubts;
 use super::tally::Happening;
 use super::weather::{Climate, Fate, FateKind};
@@ -51,10 +52,27 @@ impl Ground {
             call.await
         }
     }
+
+    /// The way of one actor to the store.
+    pub(super) fn reached_by(
+        &self,
+        who: &str,
+        world: &Arc<World>,
+        seed: u64,
+    ) -> Arc<dyn WorkflowEventStore> {
+        let store = SimStore::new(self.clone(), Arc::clone(world), who.to_owned(), seed);
+        codec::over(Arc::new(store), world, seed)
+    }
+
+    /// All that is stored, as actors see it, past all faults.
+    pub(super) async fn dump(&self, world: &World) -> StoreResult<Dump> {
+        let store = codec::reading(Arc::clone(&self.store), world);
+        self.direct(store.dump()).await
+    }
 }
 
 /// One actor's way to the store.
-pub(super) struct SimStore {
+struct SimStore {
     ground: Ground,
     world: Arc<World>,
     who: String,
@@ -77,7 +95,7 @@ struct Pace {
 const CALLS_AT_ONCE_MAX: u32 = 500;
 
 impl SimStore {
-    pub(super) fn new(ground: Ground, world: Arc<World>, who: String, seed: u64) -> Self {
+    fn new(ground: Ground, world: Arc<World>, who: String, seed: u64) -> Self {
         Self {
             ground,
             world,
@@ -170,6 +188,16 @@ impl SimStore {
         }
     }
 
+    /// Where there is one slot, a turn that ends an activity and is handed the next one can only have passed it on.
+    fn count_slots_passed_on<T: Answer>(&self, passing: &[bool], answer: &StoreResult<T>) {
+        let handed_over = answer.as_ref().map(Answer::handed_over).unwrap_or_default();
+        let both = passing.iter().zip(handed_over);
+        let passed = both.filter(|(passes, handed)| **passes && *handed).count();
+        if self.world.slots == 1 {
+            self.world.count(Happening::SlotPassedOn, passed);
+        }
+    }
+
     fn tell<T: Answer>(&self, method: &'static str, asked: &str, answer: &StoreResult<T>) {
         if let Ok(answer) = answer {
             answer.tell(&self.world);
@@ -205,6 +233,9 @@ macro_rules! unreliable {
                     #[allow(unused_mut, reason = "most methods commit no turns")]
                     let mut turns: Vec<(Uuid, Uuid)> = Vec::new();
                     $(turns.extend(Argument::turns(&$arg));)*
+                    #[allow(unused_mut, reason = "likewise")]
+                    let mut passing: Vec<bool> = Vec::new();
+                    $(passing.extend(Argument::passes_slots_on(&$arg));)*
                     $(Argument::tell(&$arg, &self.world);)*
                     self.look_for_doubts(&turns);
                     self.pause(method, fate.before).await;
@@ -224,6 +255,7 @@ macro_rules! unreliable {
                         let store = &self.ground.store;
                         let first = self.ground.direct(store.$method($($arg.clone().at(now)),*)).await;
                         self.tell(method, &asked, &first);
+                        self.count_slots_passed_on(&passing, &first);
                         self.pause(method, fate.after).await;
                     }
                     let now = self.world.now();
@@ -231,6 +263,7 @@ macro_rules! unreliable {
                     let _ = now;
                     let answer = self.ground.direct(self.ground.store.$method($($arg.at(now)),*)).await;
                     self.tell(method, &asked, &answer);
+                    self.count_slots_passed_on(&passing, &answer);
                     self.count_leases().await;
                     self.pause(method, fate.after).await;
                     if fate.kind == FateKind::FailsAfter {

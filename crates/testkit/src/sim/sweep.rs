@@ -10,7 +10,7 @@ use everruns_durable::runtime::{Life, Runtime};
 use tokio::time::{sleep, timeout};
 
 use super::clock::SimClock;
-use super::store::{Ground, SimStore};
+use super::store::Ground;
 use super::tally::Happening;
 use super::world::World;
 use crate::audit::audit_dump;
@@ -22,8 +22,7 @@ const SWEPT_AFTER: Duration = Duration::from_secs(60);
 pub(super) async fn sweep(world: &Arc<World>, ground: &Ground, seed: u64) {
     let who = "n9.1".to_owned();
     let clock = Arc::new(SimClock::new(Arc::clone(world), 0));
-    let store = SimStore::new(ground.clone(), Arc::clone(world), who.clone(), seed);
-    let engine = Engine::on(Arc::new(store))
+    let engine = Engine::on(ground.reached_by(&who, world, seed))
         .runtime(Runtime::seeded(seed, clock, Life::new()))
         .worker_id(who)
         .configure(|settings| {

@@ -1,4 +1,4 @@
-//! A schedule: created, backfilled, paused, resumed, deleted, and which ticks of it must have fired.
+//! A schedule: created, backfilled, triggered, paused, resumed, deleted, and which runs of it there must be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use durable_core::{Payload, Timestamp};
 use everruns_durable::client::Schedule;
 use everruns_durable::persistence::model::OverlapPolicy;
 use everruns_durable::{Client, Error};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
 
 use super::client::AGAIN_AFTER;
 use super::node::Nodes;
@@ -28,6 +29,8 @@ pub(super) struct Keeper {
     pub(super) nodes: Arc<Nodes>,
     pub(super) own: Client,
     pub(super) random: Random,
+    /// Triggers it now and then, if there is one.
+    pub(super) impatience: Option<Random>,
 }
 
 /// What was scheduled.
@@ -36,6 +39,16 @@ pub(super) struct Timetable {
     pub(super) overlap: OverlapPolicy,
     /// Ticks that must have fired, in order.
     pub(super) ticks: Vec<Timestamp>,
+    pub(super) triggered: Triggered,
+}
+
+/// Runs that were started beside the ticks.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Triggered {
+    /// Those that were acknowledged.
+    pub(super) runs: Vec<Uuid>,
+    /// How often it was tried: each try may have started one.
+    pub(super) tries: usize,
 }
 
 impl Keeper {
@@ -51,11 +64,13 @@ impl Keeper {
         ]);
         sleep(Duration::from_millis(self.random.below(1500))).await;
         let first = self.create(overlap).await;
+        let mut triggered = Triggered::default();
         let mut ticks = Vec::new();
         if self.random.one_in(2) {
             ticks.extend((1..=BACKFILLED).rev().map(|n| minutes_after(first, -n)));
             self.backfill(first).await;
         }
+        self.trigger(&mut triggered).await;
         ticks.push(first);
         let second = minutes_after(first, 1);
         let pauses = self.random.one_in(3);
@@ -64,6 +79,7 @@ impl Keeper {
             self.again("a pause", async |client| client.pause_schedule(ID).await)
                 .await;
             self.world.count(Happening::SchedulePaused, 1);
+            self.trigger(&mut triggered).await;
             self.until(second, 20).await;
             self.again("a resumption", async |client| {
                 client.resume_schedule(ID).await
@@ -83,7 +99,11 @@ impl Keeper {
             }
         })
         .await;
-        Timetable { overlap, ticks }
+        Timetable {
+            overlap,
+            ticks,
+            triggered,
+        }
     }
 
     /// The first tick of a new schedule.
@@ -116,6 +136,46 @@ impl Keeper {
         self.world.count(Happening::ScheduleBackfilled, 1);
     }
 
+    /// Starts a run of it now, once or twice, each until that is acknowledged.
+    async fn trigger(&mut self, triggered: &mut Triggered) {
+        let Some(mut random) = self.impatience.as_mut().map(Random::fork) else {
+            return;
+        };
+        for _ in 0..=random.below(2) {
+            sleep(Duration::from_millis(random.below(3000))).await;
+            let run_id = loop {
+                triggered.tries += 1;
+                let client = self.client();
+                let call = client.trigger_schedule(ID);
+                // It dies before it knows; not where nobody looks without a ring, which it would not come to.
+                let dies = !self.world.blind && random.one_in(3);
+                let life = if dies { random.below(60) } else { u64::MAX };
+                match timeout(Duration::from_millis(life), call).await {
+                    Ok(Ok(run)) => break run.id(),
+                    Ok(Err(error)) if error.is_retryable() => sleep(AGAIN_AFTER).await,
+                    Ok(Err(error)) => {
+                        let what = format!("a trigger is refused: {error}");
+                        self.world.violated(what);
+                        return;
+                    }
+                    Err(_) => self
+                        .world
+                        .note("keeper", || "dies and is started again".to_owned()),
+                }
+            };
+            self.world.count(Happening::ScheduleTriggered, 1);
+            self.world
+                .note("keeper", || format!("triggered run {run_id}"));
+            triggered.runs.push(run_id);
+        }
+    }
+
+    /// A schedule is looked at by those who are told of it, or now and then: nobody tells a process that is elsewhere.
+    fn client(&mut self) -> Client {
+        let beside = self.nodes.pick(&mut self.random);
+        beside.unwrap_or_else(|| self.own.clone())
+    }
+
     /// So many seconds after a tick.
     async fn until(&self, tick: Timestamp, seconds: i64) {
         let wait = tick.as_second() + seconds - self.world.now().as_second();
@@ -125,10 +185,7 @@ impl Keeper {
     /// Until it is done.
     async fn again<T>(&mut self, what: &str, call: impl AsyncFn(Client) -> Result<T, Error>) -> T {
         loop {
-            // A schedule is looked at by those who are told of it, or now and then: nobody tells a process that is elsewhere.
-            let beside = self.nodes.pick(&mut self.random);
-            let client = beside.unwrap_or_else(|| self.own.clone());
-            match call(client).await {
+            match call(self.client()).await {
                 Ok(done) => return done,
                 Err(error) if error.is_retryable() || error.is_conflict() => {
                     sleep(AGAIN_AFTER).await;

@@ -39,6 +39,11 @@ impl Climate {
         matches!(self, Self::Crashes | Self::Everything)
     }
 
+    /// Whether what is called may fail.
+    pub(super) const fn fails(self) -> bool {
+        matches!(self, Self::Errors | Self::Everything)
+    }
+
     pub(super) const fn rates(self) -> Rates {
         let calm = Rates {
             delayed: 300,

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::bell::Belfry;
+use super::extras::Extras;
 use super::ledger::Ledger;
 use super::remedies::Remedies;
 use super::tally::{Happening, Tally};
@@ -24,6 +25,7 @@ pub(super) struct Build {
     pub(super) machines: usize,
     pub(super) slots: usize,
     pub(super) blind: bool,
+    pub(super) extras: Extras,
 }
 
 /// The world of one seed.
@@ -35,6 +37,7 @@ pub(super) struct World {
     pub(super) slots: usize,
     /// Engines look for nothing by themselves: what nobody rings for is not done.
     pub(super) blind: bool,
+    pub(super) extras: Extras,
     pub(super) belfry: Belfry,
     pub(super) trace: Trace,
     pub(super) ledger: Ledger,
@@ -55,12 +58,14 @@ impl World {
             machines,
             slots,
             blind,
+            extras,
         } = build;
         Self {
             climate,
             machines,
             slots,
             blind,
+            extras,
             belfry: Belfry::default(),
             trace: Trace::new(trace),
             ledger: Ledger::default(),

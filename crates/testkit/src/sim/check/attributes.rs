@@ -4,6 +4,7 @@ use everruns_durable::persistence::model::{RunDump, WorkflowStatus};
 
 use super::Scene;
 use crate::sim::client::Told;
+use crate::sim::interference::PLAN_ATTRIBUTE;
 
 pub(super) fn check(scene: &Scene<'_>) {
     for told in scene.told {
@@ -22,6 +23,9 @@ pub(super) fn check(scene: &Scene<'_>) {
 fn check_values(scene: &Scene<'_>, told: &Told, run: &RunDump) {
     let mut expected = told.plan.program.attributes.clone();
     expected.insert("origin".to_owned(), "client".into());
+    if scene.world.extras.batches {
+        expected.insert(PLAN_ATTRIBUTE.to_owned(), told.plan.key.clone().into());
+    }
     if run.attributes != expected {
         let found = &run.attributes;
         scene.violated(

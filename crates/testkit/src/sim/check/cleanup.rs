@@ -4,7 +4,7 @@ use durable_core::{WorkflowEvent, signal_types};
 use everruns_durable::persistence::model::{RunDump, WorkflowStatus};
 
 use super::Scene;
-use crate::sim::client::Interference;
+use crate::sim::interference::Interference;
 use crate::sim::plan::{Deed, Plan};
 use crate::sim::program::Code;
 

@@ -19,12 +19,12 @@ pub(super) fn check(scene: &Scene<'_>) {
     }
     for run in scene.dump.runs.iter().filter(|run| scene.is_straight(run)) {
         for (activity_id, attempts) in ended(run) {
-            let executions = scene
+            let all = scene
                 .executions
                 .iter()
                 .filter(|execution| execution.run_id == run.run.id)
-                .filter(|execution| execution.activity_id == activity_id)
-                .count();
+                .filter(|execution| execution.activity_id == activity_id);
+            let executions = all.clone().count();
             // An attempt whose claim's answer was lost may time out before anybody has begun it.
             if scene.world.climate == Climate::Calm && executions < attempts {
                 scene.violated(
@@ -34,8 +34,8 @@ pub(super) fn check(scene: &Scene<'_>) {
             }
             // Where no lease was lost, every execution is an attempt.
             let steady = scene.world.climate.is_steady();
-            let kept = !scene.world.ledger.was_taken_back(run.run.id);
-            if steady && kept && executions > attempts {
+            let lost = |execution| scene.world.ledger.was_taken_back(execution);
+            if steady && executions > attempts && !all.clone().any(lost) {
                 scene.violated(
                     run,
                     format!("{activity_id}: {attempts} attempts and {executions} executions"),

@@ -3,10 +3,14 @@
 mod accepted;
 mod attributes;
 mod audited;
+mod batches;
 mod children;
 mod cleanup;
+mod encoded;
 mod executions;
+mod heard;
 mod limits;
+mod namesakes;
 mod outcome;
 mod prompt;
 mod replayed;
@@ -22,7 +26,8 @@ use everruns_durable::persistence::model::{DeadLetter, Dump, RunDump};
 use uuid::Uuid;
 
 use super::client::Told;
-use super::ledger::Execution;
+use super::ledger::{Execution, Heard};
+use super::namesakes::Claim;
 use super::timetable::Timetable;
 use super::world::World;
 
@@ -30,8 +35,12 @@ use super::world::World;
 pub(super) struct Scene<'a> {
     pub(super) world: &'a World,
     pub(super) dump: &'a Dump,
+    /// The same as it is stored: behind the codec, if the seed has one.
+    pub(super) stored: &'a Dump,
     pub(super) told: &'a [Told],
     pub(super) executions: Vec<Execution>,
+    pub(super) heard: Vec<Heard>,
+    pub(super) claims: &'a [Claim],
     pub(super) timetable: Option<&'a Timetable>,
 }
 
@@ -71,6 +80,10 @@ pub(super) fn all(scene: &Scene<'_>) {
     views::check(scene);
     attributes::check(scene);
     cleanup::check(scene);
+    encoded::check(scene);
+    heard::check(scene);
+    namesakes::check(scene);
+    batches::check(scene);
     prompt::check(scene);
     limits::check(scene);
     ticks::check(scene);

@@ -5,7 +5,8 @@ use everruns_durable::persistence::model::{RunDump, WorkflowStatus};
 use serde_json::Value;
 
 use super::Scene;
-use crate::sim::client::{Interference, Told};
+use crate::sim::client::Told;
+use crate::sim::interference::Interference;
 use crate::sim::oracle::End;
 
 pub(super) fn check(scene: &Scene<'_>) {
@@ -28,7 +29,7 @@ pub(super) fn check(scene: &Scene<'_>) {
 
 fn wrong_end(told: &Told, stored: &RunDump) -> Option<String> {
     let interference = told.plan.interference;
-    if interference == Interference::Terminate && told.interfered {
+    if interference == Interference::Terminate && told.interfered.accepted {
         return (!is_terminated(stored)).then(|| {
             format!(
                 "its termination was acknowledged and it ended as {}",
@@ -65,7 +66,7 @@ fn wrong_result(told: &Told, stored: &RunDump) -> Option<String> {
     }
     match stored.run.result.to_value::<Value>() {
         // Its children were asked to stop with it, and may have heeded that where it did not.
-        Ok(_) if told.interfered && expected.has_children() => None,
+        Ok(_) if told.interfered.accepted && expected.has_children() => None,
         Ok(result) => expected.differs(&result),
         Err(error) => Some(format!("its result cannot be read: {error}")),
     }
