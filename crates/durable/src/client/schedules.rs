@@ -6,10 +6,10 @@ use durable_core::{Payload, PayloadError, Timestamp};
 use uuid::Uuid;
 
 use super::{Client, RunHandle, Untyped};
-use crate::persistence::{Bug, StoreError, planted};
 use crate::persistence::model::{
     OverlapPolicy, Page, ScheduleRecord, StartOutcome, StartRejection, StartRun,
 };
+use crate::persistence::{Bug, StoreError, planted};
 use crate::schedule::{Cron, run_id_of, start_of};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
