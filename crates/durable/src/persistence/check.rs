@@ -13,8 +13,9 @@ use durable_core::{ActivityOptions, AttributeValue, TraceContext};
 use super::StoreError;
 use super::limits::{
     ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, ID_BYTES_MAX, LEASE_MS_MAX, NAME_BYTES_MAX,
-    TEXT_BYTES_MAX, TURN_ITEMS_MAX, check_batch, check_batch_bytes, check_duration, check_id,
-    check_len, check_name, check_payload, check_stored_duration, check_text,
+    TEXT_BYTES_MAX, TURN_EVENTS_MAX, TURN_ITEMS_MAX, check_batch, check_batch_bytes,
+    check_duration, check_id, check_len, check_name, check_payload, check_stored_duration,
+    check_text,
 };
 use super::model::{
     AuditNote, BlockRun, BreakerRecord, ClaimTasks, ClaimTurns, DeadLetterDecision, LeaseExtension,
@@ -186,8 +187,10 @@ pub fn turns(turns: &[TurnCommit]) -> Result<(), StoreError> {
 }
 
 fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
+    for count in [turn.events.len(), turn.updates.len()] {
+        check_len("the number of events in a turn", count, TURN_EVENTS_MAX)?;
+    }
     let items = [
-        turn.events.len(),
         turn.tasks.len(),
         turn.timers.len(),
         turn.children.len(),
@@ -196,7 +199,6 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         turn.cancelled_timers.len(),
         turn.cancelled_activities.len(),
         turn.signals.len(),
-        turn.updates.len(),
         turn.outbox.len(),
         turn.step_logs.len(),
         turn.requeued_letters.len(),

@@ -17,8 +17,11 @@ pub const BATCH_ITEMS_MAX: usize = 10_000;
 /// Most bytes in one call: payloads, failures, logs. All of a call is one transaction and one set of statements, which have to
 /// fit in memory on both sides, and in PostgreSQL's largest message (1 GiB) with room to spare.
 pub const BATCH_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Most events, tasks, timers or children that one turn may add.
+/// Most tasks, timers or children that one turn may add.
 pub const TURN_ITEMS_MAX: usize = 20_000;
+/// Most events of one turn, and most updates that it answers: more than the facts that may wait for a run ([`INBOX_FACTS_MAX`]) can bring, each
+/// with the attempts it tells of, and what the turn adds itself. A run must not be stopped by what others sent to it.
+pub const TURN_EVENTS_MAX: usize = 500_000;
 /// Most search attributes of one run.
 pub const ATTRIBUTES_MAX: usize = 100;
 /// Longest text of a search attribute: it has to fit an index entry.

@@ -15,7 +15,7 @@ const BETWEEN_WAITS: u32 = 1_000_000;
 pub(super) const STEP: u32 = 1;
 /// A step that leaves an event, and one that makes a value.
 pub(super) const RECORDED: u32 = 100;
-/// Most recorded steps of all branches together in one turn, which stores `TURN_ITEMS_MAX` items or nothing: room is left for the
+/// Most recorded steps of all branches together in one turn, which stores `TURN_ITEMS_MAX` items of a kind or nothing: room is left for the
 /// facts that lead to it and for what clean-up adds.
 const RECORDED_IN_A_TURN: u32 = 10_000;
 /// The same, once the program is over and cleans up.

@@ -1,6 +1,9 @@
 //! Signals.
 
+use everruns_durable::Client;
 use everruns_durable::core::WorkflowEvent;
+use everruns_durable::persistence::limits::TURN_ITEMS_MAX;
+use futures_util::future::try_join_all;
 use serde_json::json;
 
 use super::{Arena, Effects, Script, Scripted, Step, claims};
@@ -13,6 +16,7 @@ claims! { "signals":
     a_signal_sent_twice_under_one_id_is_one,
     a_signal_that_comes_as_the_run_ends_is_kept_or_refused,
     signal_with_start_reaches_the_run,
+    a_run_is_not_stopped_by_what_waits_for_it,
 }
 
 fn wait(name: &str) -> Step {
@@ -159,5 +163,18 @@ async fn signal_with_start_reaches_the_run(arena: &Arena) {
         .expect("reaches");
     assert_eq!(first.id(), second.id());
     assert_eq!(first.result().await.expect("completes"), json!([1, 2]));
+    engine.shutdown().await.expect("stops");
+}
+
+async fn a_run_is_not_stopped_by_what_waits_for_it(arena: &Arena) {
+    let lone = Client::on(arena.store.clone());
+    let start = lone.start::<Scripted>(Script::of([wait("go")]));
+    let run = start.await.expect("starts");
+    // More than a turn may ask for itself.
+    let noise = (0..=TURN_ITEMS_MAX).map(|_| run.signal("noise", &()));
+    try_join_all(noise).await.expect("taken");
+    run.signal("go", &1).await.expect("taken");
+    let engine = arena.engine(&Effects::new()).start().await.expect("starts");
+    assert_eq!(run.result().await.expect("completes"), json!([1]));
     engine.shutdown().await.expect("stops");
 }

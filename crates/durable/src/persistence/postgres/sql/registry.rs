@@ -35,7 +35,7 @@ statements! {
             tasks_completed = excluded.tasks_completed, tasks_failed = excluded.tasks_failed,
             avg_task_duration_ms = excluded.avg_task_duration_ms");
 
-    /// Signs of life, each worker once; answers the statuses of those that are known.
+    /// Signs of life, each worker once; answers the statuses of those that are known. Primary key.
     BEAT_WORKERS [TEXT_ARRAY, INT8_ARRAY, BOOL_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, FLOAT8_ARRAY, TIMESTAMPTZ] = "
         UPDATE {s}.durable_workers AS w
         SET current_load = k.current_load, accepting_tasks = k.accepting_tasks,
@@ -44,8 +44,9 @@ statements! {
             last_heartbeat_at = COALESCE($8, clock_timestamp())
         FROM (SELECT unnest($1) AS id, unnest($2) AS current_load, unnest($3) AS accepting_tasks,
                      unnest($4) AS backpressure_reason, unnest($5) AS tasks_completed,
-                     unnest($6) AS tasks_failed, unnest($7) AS avg_task_duration_ms) AS k
-        WHERE w.id = k.id
+                     unnest($6) AS tasks_failed, unnest($7) AS avg_task_duration_ms
+              OFFSET 0) AS k
+        WHERE w.id = ANY(ARRAY[k.id])
         RETURNING w.id, w.status";
 
     /// Workers, by id. The table is small.
