@@ -31,6 +31,8 @@ fn seeds_that_found_a_mistake_are_clean() {
         20_025_439, 20_075_580,
         // Listeners heard that a run was ended from outside before what its last turn had recorded.
         932_036, 934_956,
+        // The late answer to a commit that continued a run as new stopped an activity of the next iteration, and the run waited for ever.
+        952_125,
     ];
     for seed in found {
         let report = campaign(1, seed, Under::Memory).run();

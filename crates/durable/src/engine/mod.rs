@@ -24,6 +24,7 @@ mod node;
 mod question;
 mod settings;
 mod settle;
+mod stops;
 mod turner;
 
 use std::future::Future;
@@ -40,6 +41,7 @@ pub(crate) use hub::{Hub, Watch};
 pub(crate) use node::{Hosted, Node};
 pub(crate) use question::Reader;
 pub use settings::{ChoreSettings, Settings, TurnSettings};
+pub(crate) use stops::RunningActivity;
 pub(crate) use turner::{Turner, panic_text};
 
 use crate::Result;

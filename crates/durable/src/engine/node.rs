@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::hub::Hub;
 use super::settings::Settings;
+use super::stops::RunningActivity;
 use crate::hosting::RemoteWorkers;
 use crate::observability::{DurableMetrics, Listeners};
 use crate::persistence::WorkflowEventStore;
@@ -58,10 +59,11 @@ impl Hosted {
 }
 
 impl Node {
-    /// Asks a running activity to stop, wherever it is; the store has given it up already.
-    pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
-        self.pool.cancel_activity(run_id, activity_id);
-        self.remote_workers.cancel_activity(run_id, activity_id);
+    /// What runs of a run, here and on the workers that are served from here.
+    pub(crate) fn running_of(&self, run_id: Uuid) -> Vec<RunningActivity> {
+        let mut running = self.pool.running_of(run_id);
+        running.extend(self.remote_workers.running_of(run_id));
+        running
     }
 
     /// Asks all running activities of a run to stop.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::cache::Kept;
 use super::desk::Wanted;
+use super::stops::Stops;
 use super::turner::{Decided, Fault, Turner};
 use crate::persistence::model::{
     Committed, Next, Rejection, RunRecord, TaskPlace, TurnCommit, TurnOutcome,
@@ -34,11 +35,17 @@ impl Turner {
         }
         let runs = decided.iter().map(|turn| turn.commit.run_id);
         let _told_in_order = self.node.listeners.hold(runs);
+        let stops = decided
+            .iter()
+            .map(|turn| Stops::of(&self.node, &turn.commit));
+        let stops: Vec<Stops> = stops.collect();
         match self.commit_until_known(&mut decided).await {
             Ok(outcomes) => {
-                for (turn, outcome) in decided.into_iter().zip(outcomes) {
+                for ((turn, outcome), stops) in decided.into_iter().zip(outcomes).zip(stops) {
                     match outcome {
-                        TurnOutcome::Committed(committed) => self.settle_committed(turn, committed),
+                        TurnOutcome::Committed(committed) => {
+                            self.settle_committed(turn, committed, &stops);
+                        }
                         TurnOutcome::Rejected(why) => self.settle_rejected(turn, &why).await,
                     }
                 }
@@ -107,7 +114,7 @@ impl Turner {
         listeners.turned(workflow_type, iteration, &turn.commit);
     }
 
-    fn settle_committed(&self, turn: Decided, committed: Committed) {
+    fn settle_committed(&self, turn: Decided, committed: Committed, stops: &Stops) {
         if !planted(Bug::ListenerToldEarly) {
             self.tell(&turn);
         }
@@ -127,7 +134,7 @@ impl Turner {
             node.hub.messages.notify_one();
         }
         for activity_id in &commit.cancelled_activities {
-            node.cancel_activity(run_id, activity_id);
+            stops.activity(activity_id);
         }
         let line_moved = committed.line_moved || committed.repeated;
         self.announce_line(&program, line_moved, commit.facts_through > place.consumed);
@@ -147,18 +154,18 @@ impl Turner {
                 }
             }
             Next::ContinueAsNew { .. } | Next::Reset { .. } => {
-                node.cancel_run(run_id);
+                stops.all();
                 if !commit.updates.is_empty() {
                     node.hub.answered(run_id);
                 }
                 node.hub.desk.ring([run_id]);
             }
             Next::Complete { result } => {
-                node.cancel_run(run_id);
+                stops.all();
                 node.hub.completed(run_id, &result);
             }
             Next::Fail { .. } | Next::Cancel { .. } => {
-                node.cancel_run(run_id);
+                stops.all();
                 node.hub.finished(&[run_id]);
             }
         }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::worker::Shared;
+use crate::engine::RunningActivity;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::model::{TaskLease, WorkerBeat, WorkerStatus};
 use crate::persistence::{StoreResult, WorkflowEventStore};
@@ -121,23 +122,20 @@ impl RemoteWorkers {
             .collect()
     }
 
-    /// Asks a running activity to stop; the store has given it up already.
-    pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
-        self.cancel(run_id, |running| {
-            let activity = running.activity.as_ref();
-            activity.is_some_and(|(id, _)| id == activity_id)
+    /// What runs of a run.
+    pub(crate) fn running_of(&self, run_id: Uuid) -> Vec<RunningActivity> {
+        let of_run = (run_id, Uuid::nil(), Uuid::nil())..=(run_id, Uuid::max(), Uuid::max());
+        let running = self.running.lock();
+        let running = running.range(of_run).map(|(_, running)| RunningActivity {
+            activity_id: running.activity.as_ref().map(|(id, _)| id.clone()),
+            cancel: running.cancel.clone(),
         });
+        running.collect()
     }
 
     /// Asks all running activities of a run to stop.
     pub(crate) fn cancel_run(&self, run_id: Uuid) {
-        self.cancel(run_id, |_| true);
-    }
-
-    fn cancel(&self, run_id: Uuid, is_it: impl Fn(&Running) -> bool) {
-        let of_run = (run_id, Uuid::nil(), Uuid::nil())..=(run_id, Uuid::max(), Uuid::max());
-        let running = self.running.lock();
-        for (_, running) in running.range(of_run).filter(|(_, running)| is_it(running)) {
+        for running in self.running_of(run_id) {
             running.cancel.cancel();
         }
     }

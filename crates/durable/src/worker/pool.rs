@@ -16,7 +16,7 @@ use super::execution::Execution;
 use super::results::{Finished, Kept};
 use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
-use crate::engine::Hub;
+use crate::engine::{Hub, RunningActivity};
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome, TaskRelease};
 use crate::persistence::{Bug, Transactions, WorkerPort, planted};
 use crate::reliability::Gate;
@@ -298,13 +298,14 @@ impl WorkerPool {
         self.totals.busy_ms.fetch_add(millis, Ordering::Relaxed);
     }
 
-    /// Asks a running activity to stop; the store has given it up already.
-    pub(crate) fn cancel_activity(&self, run_id: Uuid, activity_id: &str) {
-        for running in of_run(&self.running.lock(), run_id) {
-            if running.activity_id == activity_id {
-                running.cancel.cancel();
-            }
-        }
+    /// What runs of a run.
+    pub(crate) fn running_of(&self, run_id: Uuid) -> Vec<RunningActivity> {
+        let running = self.running.lock();
+        let running = of_run(&running, run_id).map(|running| RunningActivity {
+            activity_id: Some(running.activity_id.clone()),
+            cancel: running.cancel.clone(),
+        });
+        running.collect()
     }
 
     /// The breakers and limiters that tasks pass.
