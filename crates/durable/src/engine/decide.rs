@@ -107,7 +107,7 @@ fn take_from_inbox(
     decision: &mut Decision,
     arrived: &model::Fact,
 ) -> Result<(), TurnError> {
-    let Some(fact) = Fact::from_event(&arrived.event) else {
+    let Some(fact) = fact_of(&arrived.event) else {
         return Ok(());
     };
     if !program.history().is_running() {
@@ -141,6 +141,21 @@ fn take_from_inbox(
         }
     }
     take(program, decision, &fact)
+}
+
+/// What an arrival tells the run. An activity that says it was cancelled without being asked, as a worker in another language may, has failed:
+/// the run waits for it. (Of one that the run has given up nothing is told: that is late.)
+fn fact_of(event: &WorkflowEvent) -> Option<Fact> {
+    match event {
+        WorkflowEvent::ActivityCancelled {
+            activity_id,
+            reason,
+        } => Some(Fact::ActivityFailed {
+            activity_id: activity_id.clone(),
+            error: Failure::new(error_types::CANCELLED, reason.clone()).non_retryable(),
+        }),
+        event => Fact::from_event(event),
+    }
 }
 
 /// Whether it is the end of a child whose start a reset has taken back: that one was stopped, and says so.

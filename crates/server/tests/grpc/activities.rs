@@ -134,6 +134,22 @@ async fn cancelled_activity_is_told_to_stop() {
 }
 
 #[tokio::test]
+async fn activity_that_is_cancelled_by_nobody_has_failed() {
+    let place = Place::open().await;
+    let mut caller = place.caller(None).await;
+    let mut workman = Workman::connect(&mut caller, greeter("w")).await.unwrap();
+    let run = start_one(&place).await;
+    let task = workman.task().await;
+    let outcome = workman
+        .finish(&task, End::Cancelled("of my own accord".to_owned()))
+        .await;
+    assert_eq!(outcome, v1::Outcome::Recorded);
+    let error = run.result().await.expect_err("the run waits for no more");
+    let failure = error.failure().expect("it failed");
+    assert!(failure.is("Cancelled"), "{failure:?}");
+}
+
+#[tokio::test]
 async fn worker_that_leaves_gives_its_tasks_back_at_once_and_no_attempt_is_lost() {
     let place = Place::open().await;
     let mut caller = place.caller(None).await;
