@@ -264,8 +264,9 @@ async fn statistics_are_what_the_events_say() {
             }
         }
     }
+    let now = client.store().clock(None).await.unwrap();
     let ledger = LedgerReader::default()
-        .read(&**client.store())
+        .read(&**client.store(), now)
         .await
         .unwrap();
     let totals = ledger.totals();

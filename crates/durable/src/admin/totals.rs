@@ -63,13 +63,16 @@ struct Over {
 }
 
 impl LedgerReader {
-    /// Everything that ever ended.
+    /// Everything that ever ended. `now` is the store's, read before.
     ///
     /// # Errors
     /// The store's.
-    pub async fn read(&self, store: &dyn WorkflowEventStore) -> StoreResult<Ledger> {
+    pub async fn read(
+        &self,
+        store: &dyn WorkflowEventStore,
+        now: Timestamp,
+    ) -> StoreResult<Ledger> {
         let mut over = self.over.lock().await;
-        let now = store.clock(None).await?;
         let rollups = store.rollups(over.until).await?;
         let open = hour_of(now).checked_sub(OPEN_HOURS).unwrap_or(over.until);
         over.until = open.max(over.until);

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use durable_core::ProgramState;
-use uuid::Uuid;
 
 use super::node::Node;
 use crate::persistence::model::{ClaimedTask, NewTask, PlacedTask, TaskPlace, TurnCommit};
@@ -15,8 +14,8 @@ use crate::worker::Slot;
 
 /// Slots held for the tasks of one turn until it is committed.
 pub(super) struct HandOver {
-    slots: HashMap<Uuid, Held>,
-    tasks: Vec<NewTask>,
+    /// By the task's place in the turn.
+    slots: Vec<Option<Held>>,
     /// Tasks were left to other processes.
     shared: bool,
 }
@@ -38,7 +37,7 @@ impl HandOver {
         mut ended: usize,
         spare: &mut Vec<Slot>,
     ) -> Self {
-        let mut slots = HashMap::new();
+        let mut slots = Vec::with_capacity(commit.tasks.len());
         let new_sequential = commit.tasks.iter().filter(|t| t.options.sequential).count();
         // In line behind one that is not finished it cannot be leased; an activity that ends with this very turn is over.
         let mut line_free = new_sequential > 0
@@ -47,11 +46,13 @@ impl HandOver {
         let mut shared = false;
         for task in &mut commit.tasks {
             if task.options.sequential && !std::mem::take(&mut line_free) {
+                slots.push(None);
                 continue;
             }
             let share = shares.get_mut(&task.activity_type);
             if share.as_ref().is_some_and(|left| **left == 0) {
                 shared = true;
+                slots.push(None);
                 continue;
             }
             let may_pass_on = || node.pool.may_pass_on(&task.activity_type, &task.options);
@@ -64,46 +65,39 @@ impl HandOver {
                 let slot = node.pool.reserve(&task.activity_type, &task.options);
                 slot.map(Held::Slot)
             };
-            if let Some(held) = held {
-                task.lease = true;
-                slots.insert(task.task_id, held);
-                if let Some(left) = share {
-                    *left -= 1;
-                }
+            task.lease = held.is_some();
+            if let Some(left) = share.filter(|_| held.is_some()) {
+                *left -= 1;
             }
+            slots.push(held);
         }
-        Self {
-            slots,
-            tasks: commit.tasks.clone(),
-            shared,
-        }
+        Self { slots, shared }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.iter().all(Option::is_none)
     }
 
-    /// Starts what was leased; tells of what waits in the queue. Slots that are not needed become free, those of the ended activities
-    /// among them.
+    /// Starts those of the turn's tasks that were leased; tells of what waits in the queue. Slots that are not needed become free, those of
+    /// the ended activities among them. The store names them in the turn's order.
     pub(super) fn deliver(
-        mut self,
+        self,
         node: &Arc<Node>,
-        run_id: Uuid,
+        tasks: Vec<NewTask>,
         placed: Vec<PlacedTask>,
         mut ended: Vec<Slot>,
     ) {
-        let places: HashMap<Uuid, TaskPlace> = placed
-            .into_iter()
-            .map(|placed| (placed.task_id, placed.place))
-            .collect();
         let mut waiting = Vec::new();
-        for task in self.tasks {
-            let slot = match self.slots.remove(&task.task_id) {
+        let mut placed = placed.into_iter().peekable();
+        for (task, held) in tasks.into_iter().zip(self.slots) {
+            let slot = match held {
                 Some(Held::Slot(slot)) => Some(slot),
                 Some(Held::OfEnded) => ended.pop(),
                 None => None,
             };
-            match (places.get(&task.task_id), slot) {
+            // Of a repeated commit some may have left the queue since.
+            let placed = placed.next_if(|placed| placed.task_id == task.task_id);
+            match (placed.map(|placed| placed.place), slot) {
                 (
                     Some(TaskPlace::Leased {
                         lease,
@@ -112,17 +106,16 @@ impl HandOver {
                     }),
                     Some(slot),
                 ) => {
-                    debug_assert_eq!(lease.run_id, run_id);
                     let claimed = ClaimedTask {
-                        lease: lease.clone(),
-                        lease_expires_at: *expires_at,
+                        lease,
+                        lease_expires_at: expires_at,
                         activity_id: task.activity_id,
                         activity_type: task.activity_type,
                         input: task.input,
                         options: task.options,
                         deliveries: 1,
-                        scheduled_at: *started_at,
-                        started_at: *started_at,
+                        scheduled_at: started_at,
+                        started_at,
                         heartbeat_details: durable_core::Payload::ABSENT,
                         attempts: Vec::new(),
                         trace: task.trace,

@@ -119,7 +119,7 @@ impl Turner {
             self.tell(&turn);
         }
         let Decided {
-            commit,
+            mut commit,
             program,
             mut place,
             finished,
@@ -138,7 +138,12 @@ impl Turner {
         }
         let line_moved = committed.line_moved || committed.repeated;
         self.announce_line(&program, line_moved, commit.facts_through > place.consumed);
-        hand_over.deliver(node, run_id, committed.tasks, slots);
+        hand_over.deliver(
+            node,
+            std::mem::take(&mut commit.tasks),
+            committed.tasks,
+            slots,
+        );
         match commit.next {
             Next::Wait => {
                 if committed.arrivals > commit.facts_through {

@@ -33,7 +33,7 @@ pub(super) async fn measure(app: &App) -> Result<String> {
         counts: app.store().counts().await?,
         workers: app.store().list_workers(filter).await?,
         breakers: app.store().list_breakers().await?,
-        ledger: app.samples().ledger(app).await?,
+        ledger: app.samples().ledger(app, now).await?,
     };
     let mut text = Text::default();
     read.runs(&mut text);

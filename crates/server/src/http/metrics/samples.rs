@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everruns_durable::admin::{Ledger, LedgerReader};
+use everruns_durable::core::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::warn;
@@ -45,8 +46,12 @@ impl Samples {
     }
 
     /// Everything that ever ended.
-    pub(super) async fn ledger(&self, app: &App) -> Result<Ledger, everruns_durable::Error> {
-        Ok(self.ledger.read(&**app.store()).await?)
+    pub(super) async fn ledger(
+        &self,
+        app: &App,
+        now: Timestamp,
+    ) -> Result<Ledger, everruns_durable::Error> {
+        Ok(self.ledger.read(&**app.store(), now).await?)
     }
 
     fn push(&self, point: MetricsPoint) {
@@ -90,6 +95,7 @@ async fn sample(app: &App) -> Result<MetricsPoint, everruns_durable::Error> {
         .client()
         .system_health(app.settings().worker_stale_after)
         .await?;
-    let totals = app.samples().ledger(app).await?.totals();
+    let ledger = app.samples().ledger(app, health.at).await?;
+    let totals = ledger.totals();
     Ok(MetricsPoint::new(&health, totals))
 }
