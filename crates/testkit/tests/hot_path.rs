@@ -89,6 +89,31 @@ async fn ten_times_more_runs_than_slots_cost_no_claim_and_no_look() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn runs_that_wait_for_a_slot_for_longer_than_their_ownership_lasts_still_wait() {
+    let store = counting();
+    let builder = Engine::on(Arc::clone(&store) as _)
+        .workflow::<nap_on>()
+        .activity(nap)
+        .configure(|settings| {
+            settings.worker.max_concurrent_tasks = 10;
+            // The store's clock is a real one: nothing is anybody's for long.
+            settings.turns.owner_lease = Duration::from_millis(1);
+        });
+    let engine = builder.start().await.expect("starts");
+    let client = engine.client();
+    engine.run::<nap_on>(1).await.expect("completes");
+    let before = calls(&store, "claim_tasks");
+    // Twenty seconds in all, within which it is looked for what nobody owns.
+    let starts = (0..1_000).map(|_| client.start::<nap_on>(20).into_future());
+    let runs = try_join_all(starts).await.expect("start");
+    let ends = runs.iter().map(RunHandle::<nap_on>::result);
+    try_join_all(ends).await.expect("complete");
+    assert!(calls(&store, "claim_turns") > 1, "it was looked");
+    assert_eq!(calls(&store, "claim_tasks"), before, "nothing was queued");
+    engine.shutdown().await.expect("stops");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_step_of_a_run_alone_is_one_commit_and_nothing_else() {
     let store = counting();
     let engine = engine(&store).await;

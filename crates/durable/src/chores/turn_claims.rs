@@ -76,7 +76,9 @@ impl Chore for TurnClaims {
         for (build, hosted) in node.workflows.elsewhere().hosted_by_build() {
             more |= self.claim(build, hosted).await?;
         }
-        Ok(if more { Duration::ZERO } else { UNTIL_RUNG })
+        // Where new runs wait for a slot already, more of them would only wait too; what nobody rang for comes with the next look.
+        let again = more && !node.hub.desk.holds_new();
+        Ok(if again { Duration::ZERO } else { UNTIL_RUNG })
     }
 
     async fn rung(&self) {

@@ -130,8 +130,8 @@ impl State {
             wanted.rung = true;
         }
         if let Some(there) = self.wanted.get_mut(&run_id) {
-            // It is under way after all: what ended holds a slot, and what was claimed is leased.
-            let goes_on = wanted.claimed.is_some() || !wanted.finished.is_empty();
+            // It is under way after all: what ended holds a slot. (One that was claimed again, because its ownership had run out, still waits.)
+            let goes_on = !wanted.finished.is_empty();
             there.merge(wanted);
             if there.held && goes_on {
                 self.hurry(run_id);
@@ -246,6 +246,11 @@ impl Desk {
             }
         }
         self.bell.notify_one();
+    }
+
+    /// Whether new runs wait here for a slot.
+    pub(crate) fn holds_new(&self) -> bool {
+        self.state.lock().held_since.is_some()
     }
 
     /// Somebody waits for a run to begin: it does not wait for a slot.
