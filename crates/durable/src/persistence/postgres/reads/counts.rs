@@ -1,7 +1,6 @@
 //! Counts and totals.
 
 use durable_core::Timestamp;
-use tokio_postgres::Row;
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{
@@ -72,17 +71,11 @@ impl Postgres {
     }
 
     pub(in crate::persistence::postgres) async fn read_counts(&self) -> StoreResult<StoreCounts> {
-        let calls = [
-            Call::new(&admin::COUNT_RUNS_BY_STATUS, Vec::new()),
-            Call::new(&admin::COUNT_TASKS, Vec::new()),
-            Call::new(&admin::COUNT_OPEN, Vec::new()),
-        ];
-        let answers = self.read(Concern::Registry, &calls).await?;
+        let call = Call::new(&admin::COUNT_ALL, Vec::new());
+        let rows = self.read_one(Concern::Registry, call).await?;
         let mut counts = StoreCounts::default();
-        count_runs(&mut counts, &answers[0])?;
-        count_tasks(&mut counts, &answers[1])?;
-        for open in read_all(&answers[2], |row| Ok((row.u64()?, row.u64()?, row.u64()?)))? {
-            (counts.dead_letters, counts.messages, counts.outbox_pending) = open;
+        for counted in read_all(&rows, counted)? {
+            counted.add_to(&mut counts);
         }
         Ok(counts)
     }
@@ -99,33 +92,55 @@ impl Postgres {
     }
 }
 
-fn count_runs(counts: &mut StoreCounts, rows: &[Row]) -> StoreResult<()> {
-    let read = read_all(rows, |row| {
-        Ok((row.name(WorkflowStatus::parse)?, row.u64()?, row.u64()?))
-    })?;
-    for (status, runs, blocked) in read {
-        counts.runs.insert(status, runs);
-        counts.blocked_runs += blocked;
-    }
-    Ok(())
+/// A row of the counts.
+enum Counted {
+    Runs(WorkflowStatus, u64, u64),
+    Tasks(String, TaskStatus, u64, Option<Timestamp>),
+    DeadLetters(u64),
+    Messages(u64),
+    Outbox(u64),
 }
 
-fn count_tasks(counts: &mut StoreCounts, rows: &[Row]) -> StoreResult<()> {
-    let read = read_all(rows, |row| {
-        let activity_type: String = row.next()?;
-        let status = row.name(TaskStatus::parse)?;
-        Ok((activity_type, status, row.u64()?, row.at()?))
-    })?;
-    for (activity_type, status, tasks, oldest) in read {
-        if status == TaskStatus::Pending {
-            let known = counts.oldest_pending_at.unwrap_or(oldest);
-            counts.oldest_pending_at = Some(known.min(oldest));
+fn counted(row: &mut Reader<'_>) -> StoreResult<Counted> {
+    let kind: String = row.next()?;
+    let name: Option<String> = row.next()?;
+    Ok(match &*kind {
+        "runs" => Counted::Runs(row.name(WorkflowStatus::parse)?, row.u64()?, row.u64()?),
+        "tasks" => {
+            let status = row.name(TaskStatus::parse)?;
+            let (count, _) = (row.u64()?, row.u64()?);
+            Counted::Tasks(name.unwrap_or_default(), status, count, row.maybe_at()?)
         }
-        counts
-            .tasks
-            .entry(activity_type)
-            .or_default()
-            .insert(status, tasks);
+        other => {
+            row.next::<Option<String>>()?;
+            let count = row.u64()?;
+            match other {
+                "dead letters" => Counted::DeadLetters(count),
+                "messages" => Counted::Messages(count),
+                _ => Counted::Outbox(count),
+            }
+        }
+    })
+}
+
+impl Counted {
+    fn add_to(self, counts: &mut StoreCounts) {
+        match self {
+            Self::Runs(status, runs, blocked) => {
+                counts.runs.insert(status, runs);
+                counts.blocked_runs += blocked;
+            }
+            Self::Tasks(activity_type, status, tasks, oldest) => {
+                if status == TaskStatus::Pending {
+                    let known = counts.oldest_pending_at.into_iter();
+                    counts.oldest_pending_at = known.chain(oldest).min();
+                }
+                let of_type = counts.tasks.entry(activity_type).or_default();
+                of_type.insert(status, tasks);
+            }
+            Self::DeadLetters(count) => counts.dead_letters = count,
+            Self::Messages(count) => counts.messages = count,
+            Self::Outbox(count) => counts.outbox_pending = count,
+        }
     }
-    Ok(())
 }
