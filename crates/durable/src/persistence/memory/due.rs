@@ -48,10 +48,20 @@ impl State {
                     ready.insert(run_id);
                 }
             }
-            for (_, task_id, run_id) in tasks {
-                if self.run_clock(run_id, task_id, due.jitter, &mut fired, now) {
+            // One that stood in line when the call began made way for nobody, although those ahead of it may have left since.
+            let is_in_line = |task: &TaskRecord| task.status == TaskStatus::InLine;
+            let stood_in_line: Vec<bool> = tasks
+                .iter()
+                .map(|(_, task_id, run_id)| self.task(*run_id, *task_id).is_some_and(is_in_line))
+                .collect();
+            for ((_, task_id, run_id), in_line) in tasks.into_iter().zip(stood_in_line) {
+                let (told, claimable) =
+                    self.run_clock(run_id, task_id, due.jitter, &mut fired, now);
+                if told {
                     ready.insert(run_id);
                 }
+                let claimable = claimable.filter(|_| !in_line);
+                fired.claimable_types.extend(claimable);
             }
         }
         fired.runs_timed_out.sort_unstable();
@@ -72,7 +82,8 @@ impl State {
         self.end_by_store(run_id, error, now);
     }
 
-    /// Lets the clock that ran out have its effect; answers whether the run was told something.
+    /// Lets the clock that ran out have its effect; answers whether the run was told something, and the type of the task that may be claimed
+    /// or made way in its line.
     fn run_clock(
         &mut self,
         run_id: Uuid,
@@ -80,10 +91,10 @@ impl State {
         jitter: f64,
         fired: &mut Fired,
         now: Timestamp,
-    ) -> bool {
+    ) -> (bool, Option<String>) {
         let task = self.task(run_id, task_id);
         let Some((task, ran)) = task.and_then(|task| Some((task, which_clock(task, now)?))) else {
-            return false;
+            return (false, None);
         };
         let activity_type = task.activity_type.clone();
         let (told, claimable) = match ran {
@@ -113,10 +124,7 @@ impl State {
                 }
             }
         };
-        if claimable {
-            fired.claimable_types.insert(activity_type);
-        }
-        told
+        (told, claimable.then_some(activity_type))
     }
 }
 
