@@ -69,8 +69,12 @@ impl Caller {
                     return Reply::Failed(error_type.unwrap_or_default());
                 }
                 Err(error) if error.is_run_finished() => return Reply::Late,
-                // Nodes that are down come back.
-                Err(error) if error.is_retryable() || error.is_no_worker_for_type() => {
+                // Nodes that are down come back, those of the second release too.
+                Err(error)
+                    if error.is_retryable()
+                        || error.is_no_worker_for_type()
+                        || error.is_blocked() =>
+                {
                     sleep(AGAIN_AFTER).await;
                 }
                 Err(error) => {

@@ -20,7 +20,10 @@ pub(super) fn check(scene: &Scene<'_>) {
         let Some(memo) = TickMemo::of(&run.run.memo).filter(|memo| memo.schedule_id == ID) else {
             continue;
         };
-        if !is_whole_minute(memo.scheduled_at) || timetable.triggered.runs.contains(&run.run.id) {
+        // One that was triggered in the very instant of a tick looks like it: then there are two, and no more than were tried.
+        let beside = fired.contains_key(&memo.scheduled_at) && timetable.triggered.tries > 0;
+        let told = timetable.triggered.runs.contains(&run.run.id);
+        if !is_whole_minute(memo.scheduled_at) || told || beside {
             triggered.push(run);
             continue;
         }
