@@ -45,16 +45,19 @@ async fn nap_on(ctx: WorkflowContext, naps: u32) -> WorkflowResult<()> {
 }
 
 async fn engine(store: &Arc<FaultyStore>) -> Engine {
-    engine_with(store, SLOTS).await
+    engine_with(store, |settings| {
+        settings.worker.max_concurrent_tasks = SLOTS;
+    })
+    .await
 }
 
-async fn engine_with(store: &Arc<FaultyStore>, slots: usize) -> Engine {
+async fn engine_with(store: &Arc<FaultyStore>, set: impl FnOnce(&mut Settings)) -> Engine {
     Engine::on(Arc::clone(store) as _)
         .workflow::<count_up>()
         .workflow::<nap_on>()
         .activity(add_one)
         .activity(nap)
-        .configure(|settings| settings.worker.max_concurrent_tasks = slots)
+        .configure(set)
         .start()
         .await
         .expect("starts")
@@ -91,15 +94,12 @@ async fn ten_times_more_runs_than_slots_cost_no_claim_and_no_look() {
 #[tokio::test(start_paused = true)]
 async fn runs_that_wait_for_a_slot_for_longer_than_their_ownership_lasts_still_wait() {
     let store = counting();
-    let builder = Engine::on(Arc::clone(&store) as _)
-        .workflow::<nap_on>()
-        .activity(nap)
-        .configure(|settings| {
-            settings.worker.max_concurrent_tasks = 10;
-            // The store's clock is a real one: nothing is anybody's for long.
-            settings.turns.owner_lease = Duration::from_millis(1);
-        });
-    let engine = builder.start().await.expect("starts");
+    let engine = engine_with(&store, |settings| {
+        settings.worker.max_concurrent_tasks = 10;
+        // The store's clock is a real one: nothing is anybody's for long.
+        settings.turns.owner_lease = Duration::from_millis(1);
+    });
+    let engine = engine.await;
     let client = engine.client();
     engine.run::<nap_on>(1).await.expect("completes");
     let before = calls(&store, "claim_tasks");
@@ -142,7 +142,7 @@ async fn a_step_of_a_run_alone_is_one_commit_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_keeps_its_slot_for_long_gives_way_to_what_waits() {
     let store = counting();
-    let engine = engine_with(&store, 1).await;
+    let engine = engine_with(&store, |settings| settings.worker.max_concurrent_tasks = 1).await;
     let long = engine
         .client()
         .start::<nap_on>(3_000)

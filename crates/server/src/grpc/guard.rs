@@ -8,7 +8,7 @@ use tonic::Status;
 
 use super::status;
 use crate::App;
-use crate::auth::{Denied, Pass, Permission};
+use crate::auth::{Denied, Pass, Permission, Principal, WatchedPass};
 
 /// Who is let in to a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,23 @@ pub const METHODS: &[(&str, Admission)] = &[
     ),
 ];
 
-/// Lets a request in with its [`Pass`] and its [`crate::auth::Principal`], or answers why not.
+/// Whoever was let in.
+pub(super) fn principal<T>(request: &tonic::Request<T>) -> Result<Principal, Status> {
+    pass(request).map(|pass| pass.principal().clone())
+}
+
+/// Whoever was let in, watched for as long as a stream is open.
+pub(super) fn watched<T>(app: &App, request: &tonic::Request<T>) -> Result<WatchedPass, Status> {
+    pass(request).map(|pass| app.watched(pass.clone()))
+}
+
+/// It stands before every method; should it ever not, nobody comes in.
+fn pass<T>(request: &tonic::Request<T>) -> Result<&Pass, Status> {
+    let pass = request.extensions().get::<Pass>();
+    pass.ok_or_else(|| Status::unauthenticated("nobody has said who is calling"))
+}
+
+/// Lets a request in with its [`Pass`], or answers why not.
 pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let admission = METHODS.iter().find(|(method, _)| *method == path);
@@ -100,11 +116,9 @@ pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Ne
         return refused(Status::unimplemented(unknown));
     };
     if *admission != Admission::Public {
-        match pass(&app, &request, *admission) {
+        match let_in(&app, &request, *admission) {
             Ok(pass) => {
-                let extensions = request.extensions_mut();
-                extensions.insert(pass.principal().clone());
-                extensions.insert(pass);
+                request.extensions_mut().insert(pass);
             }
             Err(denied) => return refused(status::denied(&denied)),
         }
@@ -112,7 +126,7 @@ pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Ne
     next.run(request).await
 }
 
-fn pass(app: &App, request: &Request, admission: Admission) -> Result<Pass, Denied> {
+fn let_in(app: &App, request: &Request, admission: Admission) -> Result<Pass, Denied> {
     let header = request.headers().get(AUTHORIZATION);
     let header = match header.map(|value| value.to_str()) {
         Some(Err(_)) => return Err(Denied::Malformed),

@@ -15,7 +15,8 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use self::reach::Reach;
 use crate::App;
-use crate::auth::{Pass, Permission, Principal};
+use crate::auth::{Permission, Principal};
+use crate::grpc::guard::{principal, watched};
 use crate::grpc::status;
 
 /// Largest part of a call, after decompression.
@@ -77,14 +78,6 @@ impl Service {
             _ => Ok(self.answerer.clone()),
         }
     }
-}
-
-/// Who calls; the guard has put it there.
-fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
-    let principal = request.extensions().get::<Principal>();
-    principal
-        .cloned()
-        .ok_or_else(|| Status::unauthenticated("nobody looked at who calls"))
 }
 
 const fn permission(door: Door) -> Permission {
@@ -172,8 +165,7 @@ impl Store for Service {
         &self,
         request: Request<Streaming<StoreRing>>,
     ) -> Result<Response<Self::RingStream>, Status> {
-        let pass = request.extensions().get::<Pass>().cloned();
-        let pass = pass.ok_or_else(|| Status::unauthenticated("nobody looked at who calls"))?;
+        let pass = watched(&self.app, &request)?;
         let rings = rings::exchange(&self.app, pass, request.into_inner())?;
         Ok(Response::new(rings))
     }

@@ -12,7 +12,7 @@ use tonic::{Status, Streaming};
 
 use super::Answer;
 use crate::App;
-use crate::auth::{Pass, WatchedPass};
+use crate::auth::WatchedPass;
 use crate::grpc::status;
 
 /// One caller's place at the bell of the server's store.
@@ -27,7 +27,7 @@ struct Place {
 /// Passes rings on in both directions, until the caller goes or the server is about to.
 pub(super) fn exchange(
     app: &App,
-    pass: Pass,
+    pass: WatchedPass,
     incoming: Streaming<StoreRing>,
 ) -> Result<Answer<StoreRing>, Status> {
     let no_bell = || Status::unavailable("this server's store has no bell; poll");
@@ -35,7 +35,7 @@ pub(super) fn exchange(
         bell: app.store().bell().ok_or_else(no_bell)?,
         incoming,
         draining: app.draining().clone(),
-        pass: app.watched(pass),
+        pass,
         over: false,
     };
     let rings = stream::unfold(place, |mut place| async {

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::status;
 use crate::App;
-use crate::auth::{Pass, Principal, WatchedPass};
+use crate::grpc::guard::{principal, watched};
 
 /// The service.
 #[derive(Clone)]
@@ -33,22 +33,6 @@ impl Service {
     fn hosting(&self) -> Result<Hosting, Status> {
         self.app.client().hosting().ok_or_else(status::stopped)
     }
-}
-
-/// Whoever the guard has let in.
-fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
-    let principal = request.extensions().get::<Principal>();
-    // The guard stands before every method; should it ever not, nobody comes in.
-    principal
-        .cloned()
-        .ok_or_else(|| Status::unauthenticated("nobody has said who is calling"))
-}
-
-/// The guard's pass, watched for as long as a stream is open.
-fn watched<T>(app: &App, request: &Request<T>) -> Result<WatchedPass, Status> {
-    let pass = request.extensions().get::<Pass>().cloned();
-    pass.map(|pass| app.watched(pass))
-        .ok_or_else(|| Status::unauthenticated("nobody has said who is calling"))
 }
 
 type Outgoing<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

@@ -74,8 +74,8 @@ impl Postgres {
         let call = Call::new(&admin::COUNT_ALL, Vec::new());
         let rows = self.read_one(Concern::Registry, call).await?;
         let mut counts = StoreCounts::default();
-        for counted in read_all(&rows, counted)? {
-            counted.add_to(&mut counts);
+        for row in &rows {
+            add(&mut counts, &mut Reader::new(row))?;
         }
         Ok(counts)
     }
@@ -92,55 +92,34 @@ impl Postgres {
     }
 }
 
-/// A row of the counts.
-enum Counted {
-    Runs(WorkflowStatus, u64, u64),
-    Tasks(String, TaskStatus, u64, Option<Timestamp>),
-    DeadLetters(u64),
-    Messages(u64),
-    Outbox(u64),
-}
-
-fn counted(row: &mut Reader<'_>) -> StoreResult<Counted> {
-    let kind: String = row.next()?;
-    let name: Option<String> = row.next()?;
-    Ok(match &*kind {
-        "runs" => Counted::Runs(row.name(WorkflowStatus::parse)?, row.u64()?, row.u64()?),
+/// Adds what a row of the counts tells: of what, by which names, how many.
+fn add(counts: &mut StoreCounts, row: &mut Reader<'_>) -> StoreResult<()> {
+    let of: String = row.next()?;
+    let activity_type: Option<String> = row.next()?;
+    match &*of {
+        "runs" => {
+            let status = row.name(WorkflowStatus::parse)?;
+            counts.runs.insert(status, row.u64()?);
+            counts.blocked_runs += row.u64()?;
+        }
         "tasks" => {
             let status = row.name(TaskStatus::parse)?;
-            let (count, _) = (row.u64()?, row.u64()?);
-            Counted::Tasks(name.unwrap_or_default(), status, count, row.maybe_at()?)
+            let of_type = counts.tasks.entry(activity_type.unwrap_or_default());
+            of_type.or_default().insert(status, row.u64()?);
+            row.next::<i64>()?;
+            let oldest = row.maybe_at()?.filter(|_| status == TaskStatus::Pending);
+            let known = counts.oldest_pending_at.into_iter();
+            counts.oldest_pending_at = known.chain(oldest).min();
         }
-        other => {
+        waiting => {
             row.next::<Option<String>>()?;
-            let count = row.u64()?;
-            match other {
-                "dead letters" => Counted::DeadLetters(count),
-                "messages" => Counted::Messages(count),
-                _ => Counted::Outbox(count),
-            }
-        }
-    })
-}
-
-impl Counted {
-    fn add_to(self, counts: &mut StoreCounts) {
-        match self {
-            Self::Runs(status, runs, blocked) => {
-                counts.runs.insert(status, runs);
-                counts.blocked_runs += blocked;
-            }
-            Self::Tasks(activity_type, status, tasks, oldest) => {
-                if status == TaskStatus::Pending {
-                    let known = counts.oldest_pending_at.into_iter();
-                    counts.oldest_pending_at = known.chain(oldest).min();
-                }
-                let of_type = counts.tasks.entry(activity_type).or_default();
-                of_type.insert(status, tasks);
-            }
-            Self::DeadLetters(count) => counts.dead_letters = count,
-            Self::Messages(count) => counts.messages = count,
-            Self::Outbox(count) => counts.outbox_pending = count,
+            let count = match waiting {
+                "dead letters" => &mut counts.dead_letters,
+                "messages" => &mut counts.messages,
+                _ => &mut counts.outbox_pending,
+            };
+            *count = row.u64()?;
         }
     }
+    Ok(())
 }
