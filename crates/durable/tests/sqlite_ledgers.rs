@@ -101,7 +101,7 @@ async fn attributes_keep_their_types() {
     put(
         &db,
         Changes {
-            insert_runs: vec![bare_run(1)],
+            insert_runs: vec![bare_run(1).into()],
             attributes: values
                 .iter()
                 .map(|(name, value)| set(name, Some(value.clone())))
@@ -195,7 +195,7 @@ async fn messages_keep_their_payloads_and_leave_when_delivered() {
     put(
         &db,
         Changes {
-            insert_runs: vec![bare_run(1)],
+            insert_runs: vec![bare_run(1).into()],
             insert_messages: sent.clone(),
             ..changes()
         },
@@ -301,7 +301,7 @@ async fn outbox_events_and_log_lines_pass_over_ids_that_exist() {
     put(
         &db,
         Changes {
-            insert_runs: vec![bare_run(1)],
+            insert_runs: vec![bare_run(1).into()],
             insert_outbox: [events.to_vec(), vec![full_outbox(1, 1)]].concat(),
             insert_logs: [logs.to_vec(), vec![log(1, 1, json("1"))]].concat(),
             ..changes()

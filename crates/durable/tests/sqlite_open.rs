@@ -95,7 +95,7 @@ async fn closing_folds_the_log_into_the_file() {
     put(
         &db,
         Changes {
-            insert_runs: vec![full_run(1)],
+            insert_runs: vec![full_run(1).into()],
             ..Changes::default()
         },
     )
@@ -170,7 +170,7 @@ fn leases() -> Changes {
     poison.deliveries = DELIVERIES_MAX;
     Changes {
         now: at(0),
-        insert_runs: (1..=4).map(full_run).collect(),
+        insert_runs: (1..=4).map(full_run).map(Into::into).collect(),
         insert_tasks: vec![full_task(1, 1), bare_task(2, 2), full_task(3, 3), poison],
         insert_outbox: (1..=4).map(|run| full_outbox(run, run)).collect(),
         ..Changes::default()

@@ -66,7 +66,7 @@ async fn a_second_process_is_refused_until_the_first_has_closed() {
     put(
         &db,
         Changes {
-            insert_runs: vec![bare_run(1)],
+            insert_runs: vec![bare_run(1).into()],
             ..Changes::default()
         },
     )
@@ -104,7 +104,7 @@ async fn child_writes_until_it_is_killed() {
         let db = db.clone();
         writers.spawn(async move {
             let run = Changes {
-                insert_runs: vec![bare_run(writer)],
+                insert_runs: vec![bare_run(writer).into()],
                 ..Changes::default()
             };
             put(&db, run).await;

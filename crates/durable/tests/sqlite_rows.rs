@@ -71,7 +71,7 @@ async fn runs_come_back_whole_and_as_heads() {
     put(
         &db,
         Changes {
-            insert_runs: runs.to_vec(),
+            insert_runs: runs.iter().cloned().map(Into::into).collect(),
             ..changes()
         },
     )
@@ -101,12 +101,15 @@ async fn a_changed_run_keeps_what_the_change_does_not_name() {
     put(
         &db,
         Changes {
-            insert_runs: vec![RunRecord {
-                memo: json("1"),
-                trace: Some(trace()),
-                input: json("2"),
-                ..old.clone()
-            }],
+            insert_runs: vec![
+                RunRecord {
+                    memo: json("1"),
+                    trace: Some(trace()),
+                    input: json("2"),
+                    ..old.clone()
+                }
+                .into(),
+            ],
             ..changes()
         },
     )
@@ -177,7 +180,7 @@ async fn odd_payloads_come_back_byte_for_byte() {
     put(
         &db,
         Changes {
-            insert_runs: vec![bare_run(1)],
+            insert_runs: vec![bare_run(1).into()],
             insert_events: numbered()
                 .map(|(n, payload)| EventRow {
                     run_id: RUN,
@@ -451,7 +454,7 @@ async fn a_reset_drops_facts_of_activities_and_timers_only() {
 fn belongings(run: u128) -> Changes {
     let run_id = Uuid::from_u128(run);
     Changes {
-        insert_runs: vec![full_run(run)],
+        insert_runs: vec![full_run(run).into()],
         insert_events: vec![EventRow {
             run_id,
             sequence_num: 1,

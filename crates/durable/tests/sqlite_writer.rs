@@ -64,7 +64,7 @@ impl Intent for Slow {
 fn run(id: u128) -> Changes {
     Changes {
         now: at(0),
-        insert_runs: vec![bare_run(id)],
+        insert_runs: vec![bare_run(id).into()],
         ..Changes::default()
     }
 }
@@ -118,7 +118,7 @@ async fn a_failing_write_fails_alone() {
                 // The run exists: the last of two statements fails, and the first must not stand.
                 _ => {
                     let mut changes = run(1);
-                    changes.insert_runs.insert(0, bare_run(id + 1000));
+                    changes.insert_runs.insert(0, bare_run(id + 1000).into());
                     db.write(Concern::Events, Put(changes)).await
                 }
             }
@@ -307,11 +307,11 @@ fn claimable() -> Changes {
     Changes {
         now: at(0),
         insert_runs: vec![
-            bare_run(1),
-            ready(2, 9, None, None),
-            ready(3, 8, Some(100), Some("b0")),
-            ready(4, 1, Some(101), None),
-            ready(5, 1, None, Some("b1")),
+            bare_run(1).into(),
+            ready(2, 9, None, None).into(),
+            ready(3, 8, Some(100), Some("b0")).into(),
+            ready(4, 1, Some(101), None).into(),
+            ready(5, 1, None, Some("b1")).into(),
         ],
         insert_tasks: vec![
             task(1, "charge", 0, 1),

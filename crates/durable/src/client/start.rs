@@ -10,11 +10,16 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{Client, RunHandle, UpdateWithStart};
+use crate::engine::{Beginning, Watch};
 use crate::error::Kind;
 use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
 use crate::persistence::{Bug, StoreResult, planted};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
+
+/// How long a start waits for its first turn: then it goes on its own, and whichever comes first starts the run. A turn is put off for as
+/// long as the store cannot be reached; whoever starts a run is told.
+const BEGIN_MAX: Duration = Duration::from_secs(2);
 
 /// A run about to be started: a builder that is awaited.
 #[must_use = "a start does nothing unless it is awaited"]
@@ -203,6 +208,10 @@ impl Client {
         }
         // From before it can end on.
         let watch = hosted_here.then(|| shared.hub.watch(start.run_id));
+        if hosted_here && self.begin(&start).await {
+            self.announce_deadline(&start);
+            return Ok(self.handle(start.run_id, watch));
+        }
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
         let asked = self.asked(start.clone());
         let outcome = self.retried(|| shared.starts.one(asked.clone())).await?;
@@ -211,20 +220,52 @@ impl Client {
             StartOutcome::Existing { run_id } => (run_id, None, false),
             StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
         };
-        // Whoever takes its first turn announces it too; where nobody hosts it, this engine still ends it in time.
-        let first = start.execution_timeout.into_iter().chain(start.run_timeout);
-        if let Some(first) = first.min() {
-            shared.hub.due.due_in(shared.runtime.instant(), first);
-        }
+        self.announce_deadline(&start);
         match (hosted_here, is_new) {
             (true, true) => shared.hub.started(run_id, shared.runtime.instant()),
             (true, false) => shared.hub.ready_runs([run_id]),
             (false, _) => shared.hub.pass_on([run_id]),
         }
-        Ok(match watch {
+        Ok(self.handle(run_id, watch))
+    }
+
+    /// Starts a run with its first turn, if that is possible and there is room for it. False: it has not begun, as far as is known.
+    async fn begin(&self, start: &StartRun) -> bool {
+        let shared = &self.shared;
+        // An audit row goes with the start; keys, signals and updates have to be looked at first.
+        let plain = self.acting.is_none()
+            && start.business_id.is_none()
+            && start.idempotency_key.is_none()
+            && start.signals.is_empty()
+            && start.updates.is_empty();
+        let (name, version) = (&start.workflow_type, &start.version);
+        let here = || shared.workflows.elsewhere_for(name, version).is_none();
+        if !plain || !shared.store.starts_with_turns() || !here() {
+            return false;
+        }
+        let (beginning, begun) = Beginning::of(start.clone());
+        shared.hub.desk.begin(beginning);
+        tokio::select! {
+            biased;
+            answer = begun => answer.is_ok(),
+            () = shared.runtime.sleep(BEGIN_MAX) => false,
+        }
+    }
+
+    /// Whoever takes its first turn announces it too; where nobody hosts it, this engine still ends it in time.
+    fn announce_deadline(&self, start: &StartRun) {
+        let shared = &self.shared;
+        let first = start.execution_timeout.into_iter().chain(start.run_timeout);
+        if let Some(first) = first.min() {
+            shared.hub.due.due_in(shared.runtime.instant(), first);
+        }
+    }
+
+    fn handle<W>(&self, run_id: Uuid, watch: Option<Watch>) -> RunHandle<W> {
+        match watch {
             Some(watch) => RunHandle::watched(self.clone(), run_id, watch),
             None => RunHandle::new(self.clone(), run_id),
-        })
+        }
     }
 }
 

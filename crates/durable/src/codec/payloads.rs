@@ -73,7 +73,7 @@ holds! {
     TaskRecord { input, heartbeat_details, attempts }
     TaskResult { outcome, step_logs }
     TurnCommit {
-        finished_tasks, events, tasks, children, signals, updates, outbox, step_logs, next
+        start, finished_tasks, events, tasks, children, signals, updates, outbox, step_logs, next
     }
     UpdateAnswer { result }
     UpdateRecord { input, state }
@@ -191,6 +191,12 @@ impl<T: HoldsPayloads> HoldsPayloads for Option<T> {
         if let Some(value) = self {
             value.each_payload(visit);
         }
+    }
+}
+
+impl<T: HoldsPayloads> HoldsPayloads for Box<T> {
+    fn each_payload<'a>(&'a mut self, visit: Visit<'_, 'a>) {
+        (**self).each_payload(visit);
     }
 }
 

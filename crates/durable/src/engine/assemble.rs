@@ -69,6 +69,7 @@ impl Assembly<'_> {
 
     fn empty(&self) -> TurnCommit {
         TurnCommit {
+            start: None,
             run_id: self.place.run_id,
             turn_id: self.runtime.new_id(),
             expected_sequence: self.place.sequence,

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::beginning::Beginning;
 use crate::persistence::model::ClaimedTurn;
 use crate::runtime::Runtime;
 use crate::worker::{Finished, Room, Slot};
@@ -29,6 +30,8 @@ pub(crate) struct Wanted {
     pub(crate) finished: Vec<Finished>,
     /// It was started here and waits among the new ones.
     pub(super) held: bool,
+    /// It is to be started with its first turn.
+    pub(super) beginning: Option<Box<Beginning>>,
     /// So many facts had arrived when a turn was refused for not having seen all of them: what is read from now on has each that is left.
     pub(crate) arrived: i64,
 }
@@ -105,6 +108,8 @@ struct State {
     queue: VecDeque<Uuid>,
     /// Runs in `wanted` that were started here and have not begun, each once.
     new: VecDeque<Uuid>,
+    /// Runs that are to be started with their first turns.
+    beginning: VecDeque<Box<Beginning>>,
     /// Since when none of them has begun.
     held_since: Option<Instant>,
     /// When an activity last ended.
@@ -166,8 +171,39 @@ impl State {
         {
             self.take_in_hand(run_id, &mut set);
         }
+        self.take_beginning(max, &mut set, &room);
         self.take_new(max, now, &mut set, room);
         set
+    }
+
+    /// Those for which there is no room are let go: they are started on their own, and wait for a slot as rows.
+    fn take_beginning(&mut self, max: usize, set: &mut Set, room: impl Fn() -> Room) {
+        while set.runs.len() < max
+            && let Some(beginning) = self.beginning.pop_front()
+        {
+            let run_id = beginning.start.run_id;
+            if self.is_known(run_id) {
+                continue;
+            }
+            match room() {
+                Room::Slot(slot) => set.slots.push(slot),
+                Room::Ample => {}
+                Room::None => {
+                    self.beginning.clear();
+                    return;
+                }
+            }
+            let wanted = Wanted {
+                beginning: Some(beginning),
+                ..Wanted::default()
+            };
+            self.wanted.insert(run_id, wanted);
+            self.take_in_hand(run_id, set);
+        }
+    }
+
+    fn is_known(&self, run_id: Uuid) -> bool {
+        self.in_hand.contains(&run_id) || self.wanted.contains_key(&run_id)
     }
 
     /// When a set of new runs begins, whether there is room or not.
@@ -236,7 +272,7 @@ impl Desk {
             if state.is_shut_for(run_id) {
                 return;
             }
-            if state.in_hand.contains(&run_id) || state.wanted.contains_key(&run_id) {
+            if state.is_known(run_id) {
                 state.add(run_id, wanted);
             } else {
                 wanted.held = true;
@@ -244,6 +280,19 @@ impl Desk {
                 state.new.push_back(run_id);
                 state.held_since.get_or_insert(now);
             }
+        }
+        self.bell.notify_one();
+    }
+
+    /// A run is to be started with its first turn, if it can be at once.
+    pub(crate) fn begin(&self, beginning: Beginning) {
+        {
+            let mut state = self.state.lock();
+            // Those that wait for a slot came before it.
+            if state.closed || state.held_since.is_some() {
+                return;
+            }
+            state.beginning.push_back(Box::new(beginning));
         }
         self.bell.notify_one();
     }
@@ -342,7 +391,9 @@ impl Desk {
                 let mut state = self.state.lock();
                 let set = state.take(max, runtime.instant(), &room);
                 if !set.runs.is_empty() {
-                    let more = !state.queue.is_empty() || !state.new.is_empty();
+                    let more = !state.queue.is_empty()
+                        || !state.new.is_empty()
+                        || !state.beginning.is_empty();
                     drop(state);
                     if more {
                         self.bell.notify_one();
@@ -401,6 +452,7 @@ impl Desk {
             let mut state = self.state.lock();
             state.closed = true;
             state.held_since = None;
+            state.beginning.clear();
             let new = std::mem::take(&mut state.new);
             let is_held = |run_id: &Uuid| state.wanted.get(run_id).is_some_and(|w| w.held);
             let new: Vec<Uuid> = new.into_iter().filter(is_held).collect();

@@ -163,6 +163,7 @@ impl Turner {
                 place,
                 resumed,
                 begin,
+                beginning: None,
                 facts,
                 finished,
             }),

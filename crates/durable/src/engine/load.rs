@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+use super::beginning::Beginning;
 use super::cache::{Kept, Place};
 use super::desk::Wanted;
 use super::elsewhere::{Distant, Way};
@@ -43,6 +44,8 @@ pub(super) struct Loaded {
     pub(super) resumed: Turn,
     /// Input of a run (or iteration) that has not begun.
     pub(super) begin: Option<Payload>,
+    /// The run does not exist yet: it is started with this turn.
+    pub(super) beginning: Option<Box<Beginning>>,
     pub(super) facts: Vec<Fact>,
     pub(super) finished: Vec<Finished>,
 }
@@ -66,7 +69,11 @@ impl<'a> Loader<'a> {
     pub(super) async fn load(&self, set: Vec<(Uuid, Wanted)>) -> Vec<Ready> {
         let mut loaded = Vec::with_capacity(set.len());
         let mut unseen = Vec::new();
-        for (run_id, wanted) in set {
+        for (run_id, mut wanted) in set {
+            if let Some(beginning) = wanted.beginning.take() {
+                loaded.extend(self.begin(beginning));
+                continue;
+            }
             let kept = self.turner.cache.take(run_id);
             match (kept, wanted) {
                 (
@@ -87,6 +94,32 @@ impl<'a> Loader<'a> {
             self.look(unseen, &mut loaded).await;
         }
         loaded
+    }
+
+    /// A run that does not exist yet. None: its program cannot be made, and it is left to those who turn it once it is started.
+    fn begin(&self, beginning: Box<Beginning>) -> Option<Ready> {
+        let node = &self.turner.node;
+        let run = RunRecord::new(&beginning.start, None, node.runtime.now());
+        let (program, resumed) = rebuild(&node.workflows, &node.runtime, &run, Vec::new()).ok()?;
+        let mut loaded = self.loaded(&run, program, resumed);
+        loaded.begin = Some(run.input);
+        loaded.beginning = Some(beginning);
+        Some(Ready::Here(Box::new(loaded)))
+    }
+
+    /// A run whose program was made here, with nothing to take yet.
+    fn loaded(&self, run: &RunRecord, mut program: ProgramState, resumed: Turn) -> Loaded {
+        let (hub, run_id) = (Arc::clone(&self.turner.node.hub), run.id);
+        program.on_foreign_wake(Arc::new(move || hub.ready_runs([run_id])));
+        Loaded {
+            program,
+            place: place_of(run),
+            resumed,
+            begin: None,
+            beginning: None,
+            facts: Vec::new(),
+            finished: Vec::new(),
+        }
     }
 
     /// Reads what waits for runs that were rung for or are not kept here.
@@ -231,19 +264,12 @@ impl<'a> Loader<'a> {
             }))));
         }
         match rebuild(&node.workflows, &node.runtime, run, events) {
-            Ok((mut program, resumed)) => {
-                let (hub, run_id) = (Arc::clone(&node.hub), run.id);
-                program.on_foreign_wake(Arc::new(move || hub.ready_runs([run_id])));
-                let place = place_of(run);
-                Ok(Some(Ready::Here(Box::new(Loaded {
-                    program,
-                    place,
-                    resumed,
-                    begin,
-                    facts: turn.facts,
-                    finished,
-                }))))
-            }
+            Ok((program, resumed)) => Ok(Some(Ready::Here(Box::new(Loaded {
+                begin,
+                facts: turn.facts,
+                finished,
+                ..self.loaded(run, program, resumed)
+            })))),
             Err(reason) => Err(fault(reason, finished)),
         }
     }
@@ -316,6 +342,7 @@ fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Ready {
         place: kept.place,
         resumed: Turn::default(),
         begin: None,
+        beginning: None,
         facts,
         finished,
     }))

@@ -11,6 +11,7 @@
 //! [`crate::runtime::Runtime`]. Any number of engines may share one store; nothing here is needed for safety but the store.
 
 mod assemble;
+mod beginning;
 mod builder;
 mod cache;
 mod decide;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+pub(crate) use beginning::Beginning;
 pub use builder::EngineBuilder;
 pub(crate) use desk::Desk;
 pub(crate) use hub::{Hub, Watch};

@@ -7,6 +7,7 @@ use durable_core::ProgramState;
 use tracing::{debug, error, warn};
 use uuid::Uuid;
 
+use super::beginning::Begun;
 use super::cache::Kept;
 use super::desk::Wanted;
 use super::stops::Stops;
@@ -46,6 +47,8 @@ impl Turner {
                         TurnOutcome::Committed(committed) => {
                             self.settle_committed(turn, committed, &stops);
                         }
+                        // It is started on its own, or was meanwhile.
+                        TurnOutcome::Rejected(_) if turn.begun.is_some() => {}
                         TurnOutcome::Rejected(why) => self.settle_rejected(turn, &why).await,
                     }
                 }
@@ -59,6 +62,11 @@ impl Turner {
             }
             Err(error) => {
                 let turn = decided.remove(0);
+                if turn.begun.is_some() {
+                    // Whoever starts it on its own is told.
+                    debug!(run_id = %turn.commit.run_id, %error, "the run is not started with its turn");
+                    return;
+                }
                 if !turn.finished.is_empty() {
                     // What ended here goes by the inbox: the result is what cannot be stored, or the next turn is refused without it.
                     debug!(run_id = %turn.commit.run_id, %error, "the turn is taken apart");
@@ -124,7 +132,9 @@ impl Turner {
             mut place,
             finished,
             hand_over,
+            begun,
         } = turn;
+        begun.into_iter().for_each(Begun::tell);
         let node = &self.node;
         let run_id = commit.run_id;
         // Only now are the slots free: the results are stored.
@@ -224,7 +234,7 @@ impl Turner {
         let run_id = turn.commit.run_id;
         debug!(%run_id, %rejection, "the turn was not accepted");
         match rejection {
-            Rejection::NotFound => {}
+            Rejection::NotFound | Rejection::NotStarted(_) => {}
             Rejection::RunFinished { .. } => {
                 self.node.cancel_run(run_id);
                 self.node.hub.finished(&[run_id]);

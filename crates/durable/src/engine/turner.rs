@@ -17,6 +17,7 @@ use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::assemble::Assembly;
+use super::beginning::{Beginning, Begun};
 use super::cache::{Cache, Kept, Place};
 use super::decide::{Decision, Given, conclude, decide};
 use super::desk::Set;
@@ -42,6 +43,8 @@ pub(super) struct Decided {
     pub(super) place: Place,
     pub(super) finished: Vec<Finished>,
     pub(super) hand_over: HandOver,
+    /// For whoever started the run with this turn.
+    pub(super) begun: Option<Begun>,
 }
 
 /// A turn that has taken its facts; local activities may have something to add.
@@ -51,6 +54,8 @@ pub(super) struct Undecided {
     pub(super) place: Place,
     pub(super) facts_through: i64,
     pub(super) finished: Vec<Finished>,
+    /// The run does not exist yet: it is started with this turn.
+    pub(super) beginning: Option<Box<Beginning>>,
 }
 
 impl Turner {
@@ -111,7 +116,11 @@ impl Turner {
                     continue;
                 }
             };
+            let is_new = run.beginning.is_some();
             match self.decide(run) {
+                // Nothing is lost: it is started on its own, and its turn taken then.
+                Ok(Some(turn)) if is_new && turn.program.waits_for_local() => {}
+                Err(_) if is_new => {}
                 Ok(Some(turn)) if turn.program.waits_for_local() => {
                     // It stays in hand, and keeps nobody waiting: its commit is one of its own.
                     runs.retain(|run_id| *run_id != turn.place.run_id);
@@ -122,6 +131,7 @@ impl Turner {
                 }
                 Ok(Some(turn)) => match self.conclude(turn, &mut spare) {
                     Ok(turn) => decided.push(turn),
+                    Err(_) if is_new => {}
                     Err(fault) => self.block(*fault).await,
                 },
                 Ok(None) => {}
@@ -160,6 +170,7 @@ impl Turner {
             place,
             resumed,
             begin,
+            beginning,
             mut facts,
             finished,
         } = loaded;
@@ -191,6 +202,7 @@ impl Turner {
                 place,
                 facts_through,
                 finished,
+                beginning,
             })),
             Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),
         }
@@ -208,8 +220,10 @@ impl Turner {
             place,
             facts_through,
             finished,
+            beginning,
         } = turn;
         let identity = program.identity();
+        let (start, begun) = beginning.map(|beginning| beginning.into_parts()).unzip();
         let concluded = guarded(|| conclude(&mut program, &mut decision)).and_then(|()| {
             let assembly = Assembly {
                 runtime: &self.node.runtime,
@@ -218,7 +232,8 @@ impl Turner {
                 place: &place,
                 facts_through,
             };
-            let commit = assembly.commit(decision);
+            let mut commit = assembly.commit(decision);
+            commit.start = start;
             if self.node.store.encodes_payloads() {
                 return Ok(commit);
             }
@@ -236,6 +251,7 @@ impl Turner {
                     place,
                     finished,
                     hand_over,
+                    begun,
                 })
             }
             Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),

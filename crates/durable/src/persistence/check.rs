@@ -207,6 +207,10 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         check_len("the number of items in a turn", count, TURN_ITEMS_MAX)?;
     }
     shape::turn_shape(turn)?;
+    if let Some(first) = &turn.start {
+        start(first)?;
+        start_with_turn(turn, first)?;
+    }
     for event in &turn.events {
         if let Some(payload) = event.payload() {
             check_payload("event payload", payload)?;
@@ -248,6 +252,22 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
         lease(request.lease)?;
     }
     turn.owner.as_ref().map_or(Ok(()), owner)
+}
+
+/// A run that is started with its first turn is new, and nothing but its id decides about it.
+fn start_with_turn(turn: &TurnCommit, start: &StartRun) -> Result<(), StoreError> {
+    let plain = start.idempotency_key.is_none()
+        && start.business_id.is_none()
+        && start.signals.is_empty()
+        && start.updates.is_empty();
+    let first = turn.expected_sequence == 0 && turn.expected_epoch == 0 && turn.facts_through == 0;
+    if plain && first && start.run_id == turn.run_id {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!(
+        "run {} cannot be started with this turn: it has to be the run's first one, and the start without workflow id, idempotency key, signals and updates; start the run on its own",
+        turn.run_id
+    )))
 }
 
 /// A child is found by its run id alone, and what it is told comes from its parent's turns.

@@ -25,6 +25,11 @@ pub trait WorkerPort: Send + Sync + 'static {
         false
     }
 
+    /// Whether a turn may start its run ([`TurnCommit::start`]).
+    fn starts_with_turns(&self) -> bool {
+        true
+    }
+
     /// Claims runs with a turn due: `ready_at` set, not over, of a hosted type and version, without an owner
     /// or with one whose time is up, and not blocked for this build. Within a shard the longest
     /// ready come first, then by id. Makes the caller their owner.

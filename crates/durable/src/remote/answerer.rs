@@ -66,6 +66,13 @@ impl Permit for Through<'_> {
             Touched::Turn { resets, .. } => Some(*resets),
             _ => None,
         };
+        let is_start = |touched: &Touched<'_>| matches!(touched, Touched::Start(_));
+        if method == Method::commit_turns && touched.iter().any(is_start) {
+            return Err(StoreError::Denied(format!(
+                "a turn does not start its run from here; start it through {} first",
+                Door::Start.name()
+            )));
+        }
         let operates = self.door == Door::Operate;
         if touched
             .iter()

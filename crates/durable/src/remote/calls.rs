@@ -182,6 +182,11 @@ contract! {
         fn encodes_payloads(&self) -> bool {
             self.welcome.encodes_payloads
         }
+
+        /// Who takes turns may not start runs.
+        fn starts_with_turns(&self) -> bool {
+            false
+        }
     }
 
     WorkflowEventStore {

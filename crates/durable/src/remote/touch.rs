@@ -153,6 +153,9 @@ impl Touches for TurnCommit {
         let resets = matches!(self.next, Next::Reset { .. });
         let run_id = self.run_id;
         touched.push(Touched::Turn { run_id, resets });
+        if let Some(start) = &self.start {
+            start.touches(touched);
+        }
     }
 
     fn check(&self) -> StoreResult<()> {

@@ -230,7 +230,7 @@ async fn turns_are_claimed_longest_ready_first_with_their_facts() {
     ];
     let changes = Changes {
         now: t(0),
-        insert_runs: runs,
+        insert_runs: runs.into_iter().map(Into::into).collect(),
         insert_facts: vec![
             (id(2), signal_fact(2)),
             (id(2), full_fact(1)),
@@ -373,7 +373,12 @@ async fn what_is_due_is_found_in_order_and_the_next_instant_is_the_smallest_of_a
     ended.status = everruns_durable::persistence::model::WorkflowStatus::Failed;
     let changes = Changes {
         now: t(0),
-        insert_runs: vec![run(10, 98), run(11, 97), run(12, 101), ended],
+        insert_runs: vec![
+            run(10, 98).into(),
+            run(11, 97).into(),
+            run(12, 101).into(),
+            ended.into(),
+        ],
         insert_timers: vec![
             timer(id(1), "b", t(100)),
             timer(id(1), "a", t(100)),

@@ -36,7 +36,7 @@ async fn everything_works_through_a_pooler_without_a_way_past_it() {
     }
     let changes = Changes {
         now: t(0),
-        insert_runs: vec![full_run(id(1))],
+        insert_runs: vec![full_run(id(1)).into()],
         insert_tasks: (0..40).map(|n| bare_task(id(1), n)).collect(),
         ..Changes::default()
     };

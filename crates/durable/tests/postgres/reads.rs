@@ -48,7 +48,7 @@ async fn runs_are_listed_newest_first_over_all_shards_and_by_every_filter() {
     ];
     let changes = Changes {
         now: t(0),
-        insert_runs: runs.clone(),
+        insert_runs: runs.iter().cloned().map(Into::into).collect(),
         attributes,
         ..Changes::default()
     };
@@ -175,7 +175,7 @@ async fn turns_are_loaded_in_the_order_asked_with_gaps() {
     let (store, _) = open(4).await;
     let changes = Changes {
         now: t(0),
-        insert_runs: vec![bare_run(id(1)), full_run(id(2))],
+        insert_runs: vec![bare_run(id(1)).into(), full_run(id(2)).into()],
         insert_facts: vec![(id(1), full_fact(2)), (id(1), full_fact(1))],
         ..Changes::default()
     };
@@ -247,7 +247,7 @@ async fn what_waits_is_counted() {
     decided.state = DeadLetterState::Discarded;
     let changes = Changes {
         now: t(0),
-        insert_runs: vec![bare_run(id(1)), full_run(id(2))],
+        insert_runs: vec![bare_run(id(1)).into(), full_run(id(2)).into()],
         put_letters: vec![letter(id(1), 1), decided],
         insert_messages: messages(id(1)),
         insert_outbox: vec![outbox(id(1), 1, t(0))],

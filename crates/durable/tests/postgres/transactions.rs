@@ -54,7 +54,7 @@ fn turns(count: u128, sequence: i64) -> Write {
 #[tokio::test]
 async fn a_thousand_turns_cost_as_many_statements_as_one_and_one_transaction() {
     let (store, url) = open(1).await;
-    let runs = (0..1000).map(|n| bare_run(id(n))).collect();
+    let runs = (0..1000).map(|n| bare_run(id(n)).into()).collect();
     write(
         &store,
         Changes {
@@ -95,7 +95,7 @@ async fn an_error_of_any_statement_rolls_all_of_it_back_and_the_connection_lives
     bad.activity_type = "NUL \0 is no text".into();
     let changes = Changes {
         now: t(0),
-        insert_runs: vec![bare_run(id(1))],
+        insert_runs: vec![bare_run(id(1)).into()],
         insert_tasks: vec![bad],
         ..Changes::default()
     };
@@ -117,7 +117,7 @@ async fn an_error_of_any_statement_rolls_all_of_it_back_and_the_connection_lives
         &store,
         Changes {
             now: t(0),
-            insert_runs: vec![bare_run(id(1))],
+            insert_runs: vec![bare_run(id(1)).into()],
             ..Changes::default()
         },
     )
@@ -162,7 +162,7 @@ async fn a_write_that_is_dropped_half_way_holds_no_locks() {
         &store,
         Changes {
             now: t(0),
-            insert_runs: vec![bare_run(id(1))],
+            insert_runs: vec![bare_run(id(1)).into()],
             ..Changes::default()
         },
     )
@@ -219,7 +219,7 @@ impl Intent for StartOnce {
         if !known.keys.is_empty() || !found.runs.is_empty() {
             return Ok((false, changes));
         }
-        changes.insert_runs = vec![bare_run(self.run_id)];
+        changes.insert_runs = vec![bare_run(self.run_id).into()];
         changes.put_keys = keys
             .into_iter()
             .map(|(kind, key)| KeyRecord {
@@ -275,7 +275,7 @@ async fn of_sixty_four_with_one_key_one_starts_and_nobody_has_to_plan_again() {
 #[tokio::test]
 async fn sixteen_committers_over_the_same_runs_never_deadlock() {
     let (store, url) = open(4).await;
-    let runs = (0..40).map(|n| bare_run(id(n))).collect();
+    let runs = (0..40).map(|n| bare_run(id(n)).into()).collect();
     write(
         &store,
         Changes {
@@ -314,7 +314,7 @@ async fn a_connection_that_the_server_closed_is_replaced_without_the_caller_noti
         &store,
         Changes {
             now: t(0),
-            insert_runs: vec![bare_run(id(1))],
+            insert_runs: vec![bare_run(id(1)).into()],
             ..Changes::default()
         },
     )
@@ -336,7 +336,7 @@ async fn a_statement_that_is_cut_off_ends_the_write_as_unavailable_and_is_not_tr
     let (store, url) = open(1).await;
     let changes = Changes {
         now: t(0),
-        insert_runs: vec![bare_run(id(0))],
+        insert_runs: vec![bare_run(id(0)).into()],
         ..Changes::default()
     };
     write(&store, changes).await;

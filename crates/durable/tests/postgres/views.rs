@@ -20,7 +20,7 @@ async fn every_view_can_be_read_whatever_the_payloads_hold() {
     plain.result = codec_payload();
     let changes = Changes {
         now: t(0),
-        insert_runs: vec![bare_run(id(1)), plain],
+        insert_runs: vec![bare_run(id(1)).into(), plain.into()],
         insert_tasks: vec![full_task(id(2), 1)],
         insert_facts: vec![(id(2), full_fact(1))],
         put_signals: vec![signal(id(2), 1, 1)],

@@ -42,6 +42,7 @@ mod concurrency;
 mod dead_letters;
 mod decisions;
 mod edges;
+mod first_turns;
 mod glances;
 mod injections;
 mod leases;
@@ -84,6 +85,7 @@ pub fn all() -> Vec<Claim> {
         dead_letters::CLAIMS,
         decisions::CLAIMS,
         edges::CLAIMS,
+        first_turns::CLAIMS,
         glances::CLAIMS,
         injections::CLAIMS,
         leases::CLAIMS,

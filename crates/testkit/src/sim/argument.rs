@@ -148,6 +148,8 @@ impl Argument for Vec<TurnCommit> {
 
     fn tell(&self, world: &World) {
         self.iter().for_each(|turn| world.ledger.turn_sent(turn));
+        let first = self.iter().filter(|turn| turn.start.is_some());
+        world.count(Happening::FirstTurnTried, first.count());
     }
 
     fn sketch(&self) -> String {

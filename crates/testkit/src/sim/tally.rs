@@ -108,6 +108,7 @@ events! {
     TurnRepeated = "commit repeated and told so",
     TurnClaimed = "turn claimed from the store",
     TaskClaimed = "task claimed from the queue",
+    FirstTurnTried = "turn that starts its run, tried",
     TaskHandedOver = "task handed over by its turn",
     SlotPassedOn = "the only slot passed on to the run's next activity",
     TaskReleased = "task given back",

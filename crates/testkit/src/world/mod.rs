@@ -114,8 +114,16 @@ impl World {
 
     /// A turn on the run as it is now, which takes every fact that waits. It has one harmless event (a side effect), so that it may queue tasks.
     pub async fn turn(&self, run_id: Uuid) -> TurnCommit {
-        let run = self.run(run_id).await;
-        let mut turn = TurnCommit::new(&run, self.id());
+        self.turn_on(&self.run(run_id).await)
+    }
+
+    /// [`World::turn`] of a run that such a start would make.
+    pub fn turn_of_new(&self, start: &StartRun) -> TurnCommit {
+        self.turn_on(&RunRecord::new(start, None, self.instant()))
+    }
+
+    fn turn_on(&self, run: &RunRecord) -> TurnCommit {
+        let mut turn = TurnCommit::new(run, self.id());
         turn.facts_through = run.arrivals;
         turn.events.push(WorkflowEvent::SideEffectRecorded {
             effect_id: turn.turn_id.to_string(),

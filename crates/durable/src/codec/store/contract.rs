@@ -59,13 +59,20 @@ coded! { WorkerPort {
         true
     }
 
+    fn starts_with_turns(&self) -> bool {
+        self.inner.starts_with_turns()
+    }
+
     async fn commit_turns(
         &self,
         mut turns: Vec<TurnCommit>,
         now: Option<Timestamp>,
     ) -> StoreResult<Vec<TurnOutcome>> {
-        let children = turns.iter_mut().flat_map(|turn| &mut turn.children);
-        self.fingerprint(children.map(|child| &mut child.start));
+        let starts = turns.iter_mut().flat_map(|turn| {
+            let children = turn.children.iter_mut().map(|child| &mut child.start);
+            turn.start.as_deref_mut().into_iter().chain(children)
+        });
+        self.fingerprint(starts);
         self.inner.commit_turns(self.encoded(turns).await?, now).await
     }
 }

@@ -52,6 +52,7 @@ pub(super) fn turns(turns: &[TurnCommit]) -> usize {
 
 fn turn(turn: &TurnCommit) -> usize {
     let parts = [
+        turn.start.as_deref().map_or(0, start),
         turn.events.iter().map(event).sum(),
         turn.tasks.iter().map(|task| task.input.len()).sum(),
         turn.children.iter().map(|child| start(&child.start)).sum(),

@@ -12,8 +12,8 @@ use super::state::State;
 use crate::persistence::model::after;
 use crate::persistence::model::{
     Committed, HistoryEvent, NewSignal, NewTimer, Next, OwnerRequest, PlacedTask, Rejection,
-    RollupKind, RollupOutcome, TaskLease, TaskPlace, TaskRecord, TaskStatus, TimerRecord,
-    TurnCommit, TurnOutcome, WorkflowStatus,
+    RollupKind, RollupOutcome, StartOutcome, TaskLease, TaskPlace, TaskRecord, TaskStatus,
+    TimerRecord, TurnCommit, TurnOutcome, WorkflowStatus,
 };
 use crate::persistence::{Bug, planted};
 
@@ -49,7 +49,12 @@ pub(super) struct Written {
 }
 
 impl State {
-    pub(super) fn commit_turn(&mut self, turn: TurnCommit, now: Timestamp) -> TurnOutcome {
+    pub(super) fn commit_turn(&mut self, mut turn: TurnCommit, now: Timestamp) -> TurnOutcome {
+        if let Some(start) = turn.start.take()
+            && let StartOutcome::Rejected(why) = self.start_run(*start, None, now)
+        {
+            return TurnOutcome::Rejected(Rejection::NotStarted(why));
+        }
         let Some(run) = self.find(turn.run_id) else {
             return TurnOutcome::Rejected(Rejection::NotFound);
         };

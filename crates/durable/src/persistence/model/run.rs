@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::time::after;
+
 /// Search attributes by name.
 pub type Attributes = BTreeMap<String, AttributeValue>;
 
@@ -138,6 +140,44 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// A run as it is when it has just been started, before it finds signals or updates.
+    #[must_use]
+    pub fn new(start: &StartRun, parent: Option<ParentLink>, now: Timestamp) -> Self {
+        Self {
+            id: start.run_id,
+            workflow_type: start.workflow_type.clone(),
+            version: start.version.clone(),
+            business_id: start.business_id.clone(),
+            idempotency_key: start.idempotency_key.clone(),
+            fingerprint: start.fingerprint(),
+            status: WorkflowStatus::Pending,
+            input: start.input.clone(),
+            result: Payload::ABSENT,
+            error: None,
+            memo: start.memo.clone(),
+            trace: start.trace.clone(),
+            parent,
+            has_children: false,
+            sequence: 0,
+            history_start: 0,
+            iteration: 0,
+            epoch: 0,
+            arrivals: 0,
+            consumed: 0,
+            last_turn: None,
+            ready_at: Some(now),
+            owner: start.owner.as_ref().map(|request| request.from(now)),
+            blocked: None,
+            execution_deadline: start.execution_timeout.map(|t| after(now, t)),
+            run_deadline: start.run_timeout.map(|t| after(now, t)),
+            run_timeout: start.run_timeout,
+            created_at: now,
+            updated_at: now,
+            started_at: None,
+            completed_at: None,
+        }
+    }
+
     /// The earlier of its two deadlines.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
@@ -289,6 +329,17 @@ pub struct OwnerRequest {
     pub worker_id: String,
     /// For how long.
     pub lease: Duration,
+}
+
+impl OwnerRequest {
+    /// The owner that it makes as of then.
+    #[must_use]
+    pub fn from(&self, now: Timestamp) -> Owner {
+        Owner {
+            worker_id: self.worker_id.clone(),
+            expires_at: after(now, self.lease),
+        }
+    }
 }
 
 /// A signal on its way.

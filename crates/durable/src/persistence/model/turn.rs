@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::fact::Fact;
-use super::run::{ClosePolicy, NewSignal, OwnerRequest, RunRecord, StartRun, WorkflowStatus};
+use super::run::{
+    ClosePolicy, NewSignal, OwnerRequest, RunRecord, StartRejection, StartRun, WorkflowStatus,
+};
 use super::task::{NewTask, TaskLease};
 
 /// One turn of one run: everything it consumes and everything it writes.
@@ -22,6 +24,11 @@ use super::task::{NewTask, TaskLease};
 pub struct TurnCommit {
     /// The run.
     pub run_id: Uuid,
+    /// Starts the run with this very commit, where it does not exist yet: the turn is its first one. Such a run has neither a workflow id
+    /// nor an idempotency key, and brings no signals or updates: those have to be looked at first. A turn that is refused leaves the
+    /// run started, as it would be after a start of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Box<StartRun>>,
     /// Made by the caller, new for each turn. Committing the same turn again writes nothing and answers
     /// [`TurnOutcome::Committed`] again, as long as it is the run's last one.
     pub turn_id: Uuid,
@@ -74,6 +81,7 @@ impl TurnCommit {
     pub fn new(run: &RunRecord, turn_id: Uuid) -> Self {
         Self {
             run_id: run.id,
+            start: None,
             turn_id,
             expected_sequence: run.sequence,
             expected_epoch: run.epoch,
@@ -326,6 +334,9 @@ pub enum TaskPlace {
 /// Why a turn was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejection {
+    /// The run was to be started with the turn, and may not be.
+    #[error("the run cannot be started: {0}")]
+    NotStarted(StartRejection),
     /// No such run.
     #[error("no such run")]
     NotFound,

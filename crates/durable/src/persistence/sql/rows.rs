@@ -97,8 +97,27 @@ pub struct RunUpdate {
     pub outcome: Option<(Payload, Option<Failure>)>,
 }
 
-/// A new run: the whole record; both counts are 0.
-pub type RunInsert = RunRecord;
+/// A new run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunInsert {
+    /// The whole record.
+    pub record: RunRecord,
+    /// Its tasks in the queue.
+    pub task_count: i32,
+    /// Those of them that stand in its line.
+    pub line_count: i32,
+}
+
+/// With an empty queue.
+impl From<RunRecord> for RunInsert {
+    fn from(record: RunRecord) -> Self {
+        Self {
+            record,
+            task_count: 0,
+            line_count: 0,
+        }
+    }
+}
 
 /// An event in its place.
 #[derive(Debug, Clone, PartialEq)]

@@ -32,7 +32,7 @@ async fn two_runs(shards: u16) -> (Postgres, Uuid, Uuid) {
         .find(|id| shards == 1 || place(*id) != place(first))
         .unwrap();
     let changes = Changes {
-        insert_runs: vec![full_run(first), bare_run(second)],
+        insert_runs: vec![full_run(first).into(), bare_run(second).into()],
         ..at(0)
     };
     write(&store, changes).await;

@@ -209,7 +209,7 @@ async fn a_purged_run_leaves_nothing_and_its_neighbour_everything() {
     assert!(after.runs[0].run.status == WorkflowStatus::Pending && !after.runs[0].facts.is_empty());
     // Nothing is left under the id either: the same things can be written again.
     let again = Changes {
-        insert_runs: vec![full_run(first)],
+        insert_runs: vec![full_run(first).into()],
         ..filled(first)
     };
     write(&store, again).await;

@@ -115,6 +115,9 @@ fn turn(turn: &TurnCommit, outcome: &TurnOutcome) -> Vec<&'static str> {
                 Next::ContinueAsNew { .. } => "committed, continued as new",
                 Next::Reset { .. } => "committed, reset",
             }];
+            if turn.start.is_some() {
+                seen.push("committed, started");
+            }
             if committed.has_messages {
                 seen.push("committed, with messages");
             }
@@ -133,6 +136,7 @@ fn turn(turn: &TurnCommit, outcome: &TurnOutcome) -> Vec<&'static str> {
 
 fn rejection(why: &Rejection) -> &'static str {
     match why {
+        Rejection::NotStarted(_) => "rejected, not started",
         Rejection::NotFound => "rejected, not found",
         Rejection::RunFinished { .. } => "rejected, run finished",
         Rejection::Epoch { .. } => "rejected, epoch",

@@ -34,11 +34,31 @@ impl Generator {
         if self.random.one_in(12) {
             runs = vec![self.run_with(|run| run.status == WorkflowStatus::Failed)];
         }
-        Intent::Turns(
-            runs.into_iter()
-                .map(|run| self.turn(run, session))
-                .collect(),
-        )
+        let mut turns: Vec<TurnIntent> = runs
+            .into_iter()
+            .map(|run| self.turn(run, session))
+            .collect();
+        if self.random.one_in(6) {
+            let first = self.first_turn(session);
+            turns.retain(|turn| turn.content.run_id != first.content.run_id);
+            turns.push(first);
+        }
+        Intent::Turns(turns)
+    }
+
+    /// A turn that starts its run.
+    fn first_turn(&mut self, session: &Session) -> TurnIntent {
+        let run = self.run_to_start();
+        let mut start = self.start(run);
+        if !self.random.one_in(20) {
+            start.business_id = None;
+            start.idempotency_key = None;
+            start.signals = Vec::new();
+            start.updates = Vec::new();
+        }
+        let mut turn = self.turn(run, session);
+        turn.content.start = Some(Box::new(start));
+        turn
     }
 
     /// A set of turns that was sent before.
@@ -141,6 +161,7 @@ impl Generator {
     fn empty_turn(&mut self, run_id: Uuid) -> TurnCommit {
         TurnCommit {
             run_id,
+            start: None,
             turn_id: self.new_id(11),
             expected_sequence: 0,
             expected_epoch: 0,

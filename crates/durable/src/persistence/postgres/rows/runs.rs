@@ -10,11 +10,13 @@ use crate::persistence::postgres::bind::{
     Call, Param, at, column, int, json, maybe_at, nullable, payload, trace, value,
 };
 use crate::persistence::postgres::reader::Reader;
-use crate::persistence::postgres::sql::runs;
-use crate::persistence::sql::rows::{RunHead, RunUpdate};
+use crate::persistence::postgres::sql::runs as sql;
+use crate::persistence::sql::rows::{RunHead, RunInsert, RunUpdate};
 
 /// New runs of a shard.
-pub(in crate::persistence::postgres) fn insert<'a>(shard: i32, rows: &[&'a RunRecord]) -> Call<'a> {
+pub(in crate::persistence::postgres) fn insert<'a>(shard: i32, rows: &[&'a RunInsert]) -> Call<'a> {
+    let runs = rows;
+    let rows: &[&'a RunRecord] = &rows.iter().map(|run| &run.record).collect::<Vec<_>>();
     let mut params: Vec<Param<'a>> = vec![
         value(shard),
         column(rows, |r| r.id),
@@ -55,8 +57,10 @@ pub(in crate::persistence::postgres) fn insert<'a>(shard: i32, rows: &[&'a RunRe
         nullable(rows, |r| {
             maybe_at(r.deadline().filter(|_| !r.status.is_terminal()))
         }),
+        column(runs, |r| r.task_count),
+        column(runs, |r| r.line_count),
     ]);
-    Call::new(&runs::INSERT_RUNS, params)
+    Call::new(&sql::INSERT_RUNS, params)
 }
 
 fn parent_columns<'a>(rows: &[&'a RunRecord]) -> [Param<'a>; 5] {
@@ -111,7 +115,7 @@ pub(in crate::persistence::postgres) fn update<'a>(shard: i32, rows: &[&'a RunUp
             error.as_ref().map(json)
         }),
     ];
-    Call::new(&runs::UPDATE_RUNS, params)
+    Call::new(&sql::UPDATE_RUNS, params)
 }
 
 /// A whole run; the order is that of `run_columns`.

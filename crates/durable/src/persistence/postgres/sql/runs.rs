@@ -42,14 +42,15 @@ statements! {
                  INT8_ARRAY, INT4_ARRAY, INT4_ARRAY, INT8_ARRAY, INT8_ARRAY, UUID_ARRAY,
                  TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
                  TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT8_ARRAY, TIMESTAMPTZ_ARRAY,
-                 TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY] = concat!("
-        INSERT INTO {s}.durable_workflow_instances (partition_key, ", run_columns!(), ", deadline_at)
+                 TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ_ARRAY, INT4_ARRAY,
+                 INT4_ARRAY] = concat!("
+        INSERT INTO {s}.durable_workflow_instances (partition_key, ", run_columns!(), ", deadline_at, task_count, line_count)
         SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9),
                unnest($10), unnest($11), unnest($12), unnest($13), unnest($14), unnest($15), unnest($16),
                unnest($17), unnest($18), unnest($19), unnest($20), unnest($21), unnest($22), unnest($23),
                unnest($24), unnest($25), unnest($26), unnest($27), unnest($28), unnest($29), unnest($30),
                unnest($31), unnest($32), unnest($33), unnest($34), unnest($35), unnest($36), unnest($37),
-               unnest($38), unnest($39), unnest($40), unnest($41)");
+               unnest($38), unnest($39), unnest($40), unnest($41), unnest($42), unnest($43)");
 
     /// Changed runs, locked before. Primary key. Input and outcome are kept unless their flag is set; a kept one keeps its
     /// place in TOAST.

@@ -84,7 +84,7 @@ impl<'a> Apply<'a> {
         let (shards, changes) = (self.shards, self.changes);
         self.sets(
             &changes.insert_runs,
-            |r| shards.of_run(r.id),
+            |r| shards.of_run(r.record.id),
             rows::runs::insert,
         );
         self.sets(
@@ -226,7 +226,7 @@ impl<'a> Apply<'a> {
     fn totals(&mut self, totals: &'a [RollupRecord], slot: i32) {
         let changes = self.changes;
         let run_id = changes.update_runs.first().map(|r| r.head.id);
-        let run_id = run_id.or(changes.insert_runs.first().map(|r| r.id));
+        let run_id = run_id.or(changes.insert_runs.first().map(|r| r.record.id));
         let home = run_id.map_or(0, |id| self.shards.of_run(id));
         self.sets(
             totals,

@@ -5,6 +5,7 @@ use durable_core::Timestamp;
 use crate::persistence::StoreResult;
 use crate::persistence::model::{Next, TurnCommit, TurnOutcome};
 use crate::persistence::sql::rows::{Changes, Load};
+use crate::persistence::sql::rules::start::keys_of;
 use crate::persistence::sql::rules::work::Work;
 use crate::persistence::sql::tx::{Intent, Tx};
 
@@ -41,6 +42,9 @@ impl CommitTurns {
         for turn in &self.turns {
             let run_id = turn.run_id;
             load.runs.push(run_id);
+            if let Some(start) = &turn.start {
+                keys_of(start, &mut load);
+            }
             load.tasks.extend(
                 turn.finished_tasks
                     .iter()

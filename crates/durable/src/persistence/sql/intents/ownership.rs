@@ -36,10 +36,11 @@ impl Intent for RenewRuns {
             .await?;
         let mut work = Work::new(tx.now().await?, loaded);
         let owner = self.lease.map(|lease| {
-            work.owner(&OwnerRequest {
+            let request = OwnerRequest {
                 worker_id: self.worker_id.clone(),
                 lease,
-            })
+            };
+            request.from(work.now)
         });
         let mut renewed = Vec::with_capacity(self.run_ids.len());
         for run_id in &self.run_ids {

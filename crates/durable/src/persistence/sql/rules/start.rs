@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use durable_core::Payload;
 use uuid::Uuid;
 
 use super::end::terminated;
 use super::work::Work;
 use crate::persistence::model::{
-    KeyKind, Owner, OwnerRequest, ParentLink, ReusePolicy, RunRecord, StartOutcome, StartRejection,
-    StartRun, StoredStart, WorkflowStatus, after,
+    KeyKind, ParentLink, ReusePolicy, RunRecord, StartOutcome, StartRejection, StartRun,
+    StoredStart, WorkflowStatus,
 };
 use crate::persistence::sql::rows::Load;
 use crate::persistence::{Bug, planted};
@@ -161,56 +160,10 @@ impl Work {
         if let Some(id) = &start.business_id {
             self.put_key(KeyKind::Business, id, run_id);
         }
-        let record = self.new_record(start, parent);
-        self.insert_run(record);
+        self.insert_run(RunRecord::new(start, parent, self.now));
         self.changes
             .set_attributes(run_id, start.attributes.clone());
         self.deliver_initial(run_id, start);
-    }
-
-    fn new_record(&self, start: &StartRun, parent: Option<ParentLink>) -> RunRecord {
-        let now = self.now;
-        RunRecord {
-            id: start.run_id,
-            workflow_type: start.workflow_type.clone(),
-            version: start.version.clone(),
-            business_id: start.business_id.clone(),
-            idempotency_key: start.idempotency_key.clone(),
-            fingerprint: start.fingerprint(),
-            status: WorkflowStatus::Pending,
-            input: start.input.clone(),
-            result: Payload::ABSENT,
-            error: None,
-            memo: start.memo.clone(),
-            trace: start.trace.clone(),
-            parent,
-            has_children: false,
-            sequence: 0,
-            history_start: 0,
-            iteration: 0,
-            epoch: 0,
-            arrivals: 0,
-            consumed: 0,
-            last_turn: None,
-            ready_at: Some(now),
-            owner: start.owner.as_ref().map(|request| self.owner(request)),
-            blocked: None,
-            execution_deadline: start.execution_timeout.map(|t| after(now, t)),
-            run_deadline: start.run_timeout.map(|t| after(now, t)),
-            run_timeout: start.run_timeout,
-            created_at: now,
-            updated_at: now,
-            started_at: None,
-            completed_at: None,
-        }
-    }
-
-    /// The owner that a request makes.
-    pub(crate) fn owner(&self, request: &OwnerRequest) -> Owner {
-        Owner {
-            worker_id: request.worker_id.clone(),
-            expires_at: after(self.now, request.lease),
-        }
     }
 }
 

@@ -11,9 +11,9 @@ use super::tasks::dead_letter;
 use super::work::Work;
 use crate::persistence::model::{
     Committed, LeaseRequest, Message, NewSignal, NewTask, Next, OutboxRecord, OutboxState,
-    PlacedTask, Rejection, RollupOutcome, SignalRecord, StepLogRecord, TaskEnd, TaskLease,
-    TaskPlace, TaskRecord, TaskStatus, TimerRecord, TurnCommit, TurnOutcome, UpdateState,
-    WorkflowStatus, after,
+    PlacedTask, Rejection, RollupOutcome, SignalRecord, StartOutcome, StepLogRecord, TaskEnd,
+    TaskLease, TaskPlace, TaskRecord, TaskStatus, TimerRecord, TurnCommit, TurnOutcome,
+    UpdateState, WorkflowStatus, after,
 };
 use crate::persistence::sql::rows::{RunHead, UpdateAnswerRow};
 use crate::persistence::{Bug, planted};
@@ -24,6 +24,11 @@ const LINE_BITS: u32 = 20;
 impl Work {
     /// Commits a turn or says why not.
     pub(crate) fn turn(&mut self, turn: &TurnCommit) -> TurnOutcome {
+        if let Some(start) = &turn.start
+            && let StartOutcome::Rejected(why) = self.start(start, None)
+        {
+            return TurnOutcome::Rejected(Rejection::NotStarted(why));
+        }
         let Some(run) = self.run(turn.run_id) else {
             return TurnOutcome::Rejected(Rejection::NotFound);
         };
@@ -374,7 +379,7 @@ impl Work {
     /// The run's own row, last of all; answers how many messages the turn has written.
     fn settle(&mut self, turn: &TurnCommit, messages: i32) -> i32 {
         let (run_id, now) = (turn.run_id, self.now);
-        let owner = turn.owner.as_ref().map(|request| self.owner(request));
+        let owner = turn.owner.as_ref().map(|request| request.from(now));
         let run = self.run_mut(run_id);
         run.last_turn = Some(turn.turn_id);
         run.updated_at = now;

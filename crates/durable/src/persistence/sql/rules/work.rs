@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::persistence::model::{
     Fact, KeyKind, KeyRecord, RunRecord, SignalRecord, TaskRecord, UpdateRecord,
 };
-use crate::persistence::sql::rows::{Changes, Loaded, RunHead, RunUpdate};
+use crate::persistence::sql::rows::{Changes, Loaded, RunHead, RunInsert, RunUpdate};
 
 /// The locked rows of one call, as the rules change them, and what is to be written.
 ///
@@ -180,6 +180,7 @@ impl Work {
             match changed.new {
                 Some(record) => {
                     let mut record = *record;
+                    let (task_count, line_count) = (head.task_count, head.line_count);
                     merge(&mut record, head);
                     if let Some(input) = changed.input {
                         record.input = input;
@@ -188,7 +189,11 @@ impl Work {
                         record.result = result;
                         record.error = error;
                     }
-                    self.changes.insert_runs.push(record);
+                    self.changes.insert_runs.push(RunInsert {
+                        record,
+                        task_count,
+                        line_count,
+                    });
                 }
                 None => self.changes.update_runs.push(RunUpdate {
                     head,
@@ -241,10 +246,15 @@ fn merge(record: &mut RunRecord, head: RunHead) {
     record.has_children = head.has_children;
     record.sequence = head.sequence;
     record.history_start = head.history_start;
+    record.iteration = head.iteration;
+    record.epoch = head.epoch;
     record.arrivals = head.arrivals;
     record.consumed = head.consumed;
+    record.last_turn = head.last_turn;
     record.ready_at = head.ready_at;
     record.owner = head.owner;
+    record.blocked = head.blocked;
+    record.run_deadline = head.run_deadline;
     record.updated_at = head.updated_at;
     record.started_at = head.started_at;
     record.completed_at = head.completed_at;

@@ -14,12 +14,12 @@ macro_rules! run_columns {
 pub(super) use run_columns;
 
 statements! {
-    /// A new run; its deadline is the 40th value, its shard the 41st.
+    /// A new run; behind its record come its deadline, its shard and its counts.
     INSERT = concat!(
         "INSERT INTO durable_workflow_instances (", run_columns!(),
         ", deadline_at, partition_key, task_count, line_count) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)"
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     );
     /// The whole run.
     GET = concat!(

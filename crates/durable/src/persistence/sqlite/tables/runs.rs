@@ -12,7 +12,8 @@ use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::{run_lists, runs as sql};
 use crate::persistence::sqlite::value::{At, Body, Id, Json, Until, rows};
 
-pub(crate) fn insert(db: Db<'_>, run: &RunInsert) -> StoreResult<()> {
+pub(crate) fn insert(db: Db<'_>, new: &RunInsert) -> StoreResult<()> {
+    let run = &new.record;
     let trace = run.trace.as_ref();
     let parent = run.parent.as_ref();
     let owner = run.owner.as_ref();
@@ -67,6 +68,8 @@ pub(crate) fn insert(db: Db<'_>, run: &RunInsert) -> StoreResult<()> {
             run.completed_at.map(At),
             deadline_at.map(At),
             db.shard(run.id),
+            new.task_count,
+            new.line_count,
         ],
     )?;
     Ok(())
