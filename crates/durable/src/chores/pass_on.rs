@@ -40,10 +40,7 @@ impl Chore for PassOn {
         let hub = &self.node.hub;
         tokio::select! {
             () = hub.messages.notified() => self.ring.lock().messages = true,
-            () = hub.due.rung() => {
-                hub.due.passed_on();
-                self.ring.lock().clocks = true;
-            }
+            () = hub.due.rung() => self.ring.lock().clocks = true,
         }
     }
 }

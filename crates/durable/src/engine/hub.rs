@@ -57,7 +57,7 @@ impl Hub {
             leases: Notify::new(),
             lookout: Notify::new(),
             signs: Notify::new(),
-            due: DueBell::default(),
+            due: DueBell::new(!housekeeping),
             schedules: ScheduleBell::default(),
             ownership: OwnershipBell::default(),
             finished: Mutex::default(),
@@ -267,23 +267,40 @@ impl Drop for Watch {
     }
 }
 
-/// Wakes the due chore when something is due earlier than it knows.
-#[derive(Default)]
+/// Those who look at the store's clocks may do so so much earlier than is known here: what is told them within that time of their look may
+/// come too late for it.
+const ABOUT_TO_LOOK: Duration = Duration::from_millis(100);
+
+/// Wakes the due chore when something is due earlier than it knows: the one of this process, or, where this one does no housekeeping, the
+/// one of those who do.
 pub(crate) struct DueBell {
-    /// When the chore is going to look.
+    /// When the chore is going to look, at the latest. None, of one's own: at once; of others': not known.
     planned: Mutex<Option<Instant>>,
     bell: Notify,
+    of_others: bool,
 }
 
 impl DueBell {
+    const fn new(of_others: bool) -> Self {
+        Self {
+            planned: Mutex::new(None),
+            bell: Notify::const_new(),
+            of_others,
+        }
+    }
+
     /// Something is due after this.
     pub(crate) fn due_in(&self, now: Instant, after: Duration) {
         let Some(at) = now.checked_add(after) else {
             return;
         };
         let mut planned = self.planned.lock();
-        // None: it was told to look at once, and will.
-        if planned.is_some_and(|planned| at < planned) {
+        let is_news = match *planned {
+            Some(planned) => at < planned || self.of_others && planned <= now + ABOUT_TO_LOOK,
+            // One's own was told to look at once, and will.
+            None => self.of_others,
+        };
+        if is_news {
             *planned = Some(at);
             self.bell.notify_one();
         }
@@ -293,11 +310,6 @@ impl DueBell {
     pub(crate) fn ring(&self) {
         *self.planned.lock() = None;
         self.bell.notify_one();
-    }
-
-    /// Others were told to look: whatever is due next is news to them again.
-    pub(crate) fn passed_on(&self) {
-        *self.planned.lock() = None;
     }
 
     /// The chore has looked; unless somebody asks for earlier, it looks again then.
@@ -382,11 +394,13 @@ impl ScheduleBell {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
     fn what_is_due_later_does_not_put_off_a_look_at_once() {
-        let (due, now) = (DueBell::default(), Instant::now());
+        let (due, now) = (DueBell::new(false), Instant::now());
         due.plan(now + Duration::from_secs(60));
         due.ring();
         due.due_in(now, Duration::from_secs(600));
@@ -394,6 +408,24 @@ mod tests {
         due.plan(now + Duration::from_secs(60));
         due.due_in(now, Duration::from_secs(5));
         assert_eq!(due.wait(now), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn those_who_look_for_others_are_told_what_they_do_not_know() {
+        let (due, now) = (DueBell::new(true), Instant::now());
+        let rings = |at: Instant, after_ms: u64| {
+            due.due_in(at, Duration::from_millis(after_ms));
+            due.rung().now_or_never().is_some()
+        };
+        assert!(rings(now, 60_000), "nobody knows of it");
+        assert!(!rings(now, 70_000), "they look before");
+        assert!(rings(now, 1_000), "earlier than they look");
+        assert!(!rings(now, 2_000));
+        // They have looked, or are about to: what comes now they may not see.
+        let then = now + Duration::from_millis(950);
+        assert!(rings(then, 3_000));
+        assert!(!rings(then, 4_000), "they were told, and look before");
+        assert!(rings(then + Duration::from_secs(10), 20));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Wake-ups: what one part of an engine leaves to another is done at once, not when somebody looks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use everruns_durable::Engine;
+use everruns_durable::engine::Settings;
 use serde_json::json;
 
 use super::{Arena, Effects, Script, Scripted, Step, claims, comes};
@@ -15,6 +17,7 @@ claims! { "wake-ups":
     a_claim_that_failed_is_made_again,
     a_message_of_a_repeated_commit_is_delivered,
     an_evicted_program_s_run_is_not_kept_from_others,
+    the_clocks_of_a_process_without_chores_are_told_to_others,
 }
 
 fn line(count: usize) -> Step {
@@ -135,4 +138,25 @@ async fn an_evicted_program_s_run_is_not_kept_from_others(arena: &Arena) {
     };
     comes("one of them is given up", evicted).await;
     engine.shutdown().await.expect("stops");
+}
+
+async fn the_clocks_of_a_process_without_chores_are_told_to_others(arena: &Arena) {
+    let effects = Effects::new();
+    let does_chores = |yes| {
+        move |settings: &mut Settings| {
+            settings.chores.housekeeping = Some(yes);
+            // Whoever looks for leases looks at the clocks too.
+            settings.chores.reap_interval = Duration::from_secs(60 * 60);
+        }
+    };
+    // It takes no turns: it knows of the other one's clocks only what it is told.
+    let keeper = arena.blind_doer(&effects).configure(does_chores(true));
+    let keeper = keeper.start().await.expect("starts");
+    let engine = arena.blind_engine(&effects).configure(does_chores(false));
+    let engine = engine.start().await.expect("starts");
+    let naps = (0..5).map(|_| Step::Timer { millis: 20 });
+    let run = engine.run::<Scripted>(Script::of(naps));
+    comes("five naps", run).await.expect("completes");
+    engine.shutdown().await.expect("stops");
+    keeper.shutdown().await.expect("stops");
 }
