@@ -186,11 +186,44 @@ async fn opening_ends_the_leases_of_the_former_process() {
         ..SqliteOptions::default()
     };
     let db = reopen(&folder, options(0));
+    db.reside("worker-1".to_owned()).await.unwrap();
     put(&db, leases()).await;
     let before = db.dump().await.unwrap();
     drop(db);
     let after = reopen(&folder, options(500)).dump().await.unwrap();
     assert_eq!(after, ended(before));
+}
+
+#[tokio::test]
+async fn those_who_were_only_connected_keep_what_they_hold() {
+    let folder = folder();
+    let options = || SqliteOptions {
+        shards: Shards::new(4),
+        ..SqliteOptions::default()
+    };
+    let db = reopen(&folder, options());
+    db.reside("another".to_owned()).await.unwrap();
+    let changes = Changes {
+        insert_outbox: Vec::new(),
+        ..leases()
+    };
+    put(&db, changes).await;
+    let before = db.dump().await.unwrap();
+    drop(db);
+    let db = reopen(&folder, options());
+    assert_eq!(db.dump().await.unwrap(), before);
+    // Who lived in a process before the last one is not asked about again.
+    db.reside("worker-1".to_owned()).await.unwrap();
+    drop(db);
+    let after = reopen(&folder, options()).dump().await.unwrap();
+    let tasks = after.runs.iter().flat_map(|run| &run.tasks);
+    let left = tasks.filter(|task| task.status == TaskStatus::Claimed);
+    let deliveries: Vec<u32> = left.map(|task| task.deliveries).collect();
+    assert_eq!(
+        deliveries,
+        [DELIVERIES_MAX],
+        "all but what may have killed it"
+    );
 }
 
 /// What the dump should be after the process was replaced at 500.

@@ -233,6 +233,7 @@ impl EngineBuilder {
         };
         let runtime = self.runtime.unwrap_or_else(Runtime::real);
         let worker_id = self.worker_id.unwrap_or_else(|| worker_name(&runtime));
+        store.reside(&worker_id).await?;
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
         let hub = Arc::new(Hub::new(
             Arc::new(Desk::default()),

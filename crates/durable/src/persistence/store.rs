@@ -55,6 +55,12 @@ pub trait WorkflowEventStore: WorkerPort {
         Ok(None)
     }
 
+    /// This worker lives and dies with the process that has the store open. Where that is one process at a time, what the workers of
+    /// the former one held is free as soon as the store is opened again; those who were only connected to it still hold what they have.
+    async fn reside(&self, _worker_id: &str) -> StoreResult<()> {
+        Ok(())
+    }
+
     /// The store's clock, by which everything in it is dated; the given instant, where one is given. Processes' own clocks may
     /// disagree, so whoever has to know how late something is asks this one.
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp>;

@@ -159,6 +159,10 @@ passed_on! { WorkflowEventStore {
         self.inner.transactions()
     }
 
+    async fn reside(&self, worker_id: &str) -> StoreResult<()> {
+        self.inner.reside(worker_id).await
+    }
+
     fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
         let view = self.inner.audited(notes)?;
         Ok(view.map(|inner| Arc::new(Self::new(inner, Arc::clone(&self.measures))) as _))

@@ -332,6 +332,10 @@ unreliable! { WorkflowEventStore {
         self.inner.bell()
     }
 
+    async fn reside(&self, worker_id: &str) -> StoreResult<()> {
+        self.inner.reside(worker_id).await
+    }
+
     /// The same plan goes on in the view.
     fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
         let view = self.inner.audited(notes)?;

@@ -134,6 +134,10 @@ coded! { WorkflowEventStore {
         self.encoding_transactions()
     }
 
+    async fn reside(&self, worker_id: &str) -> StoreResult<()> {
+        self.inner.reside(worker_id).await
+    }
+
     fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
         let view = self.inner.audited(notes)?;
         let codec = Arc::clone(&self.codec);

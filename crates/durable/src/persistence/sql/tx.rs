@@ -177,6 +177,11 @@ pub trait Database: Send + Sync + 'static {
         None
     }
 
+    /// Contract.
+    fn reside(&self, _worker_id: String) -> impl Future<Output = StoreResult<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Runs an intent in one transaction and applies its changes; all or nothing. Retries what the database asks to retry.
     fn write<I: Intent>(
         &self,

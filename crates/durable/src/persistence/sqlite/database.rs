@@ -13,8 +13,8 @@ use super::db::Db;
 use super::dump::dump;
 use super::open::Sqlite;
 use super::tables::{
-    attributes, audit, breakers, counts, dead_letters, dedup, events, rollups, run_lists, runs,
-    schedules, step_logs, tasks, turn_claims, updates, workers,
+    attributes, audit, breakers, counts, dead_letters, dedup, events, residents, rollups,
+    run_lists, runs, schedules, step_logs, tasks, turn_claims, updates, workers,
 };
 use super::tx::SqliteTx;
 use crate::persistence::model::{
@@ -240,6 +240,10 @@ impl Database for Sqlite {
 
     async fn get_once(&self, key: String) -> StoreResult<Option<Payload>> {
         self.read(move |db| dedup::get(db, &key)).await
+    }
+
+    async fn reside(&self, worker_id: String) -> StoreResult<()> {
+        self.change(move |db| residents::add(db, &worker_id)).await
     }
 
     async fn put_once(

@@ -50,6 +50,11 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.transactions()
     }
 
+    async fn reside(&self, worker_id: &str) -> StoreResult<()> {
+        limits::check_id("worker id", worker_id)?;
+        self.database.reside(worker_id.to_owned()).await
+    }
+
     fn audited(&self, notes: AuditNotes) -> StoreResult<Option<Arc<dyn WorkflowEventStore>>> {
         Ok(Some(Arc::new(self.view(Noting::new(notes)?))))
     }

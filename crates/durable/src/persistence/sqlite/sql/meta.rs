@@ -37,6 +37,12 @@ statements! {
          WHERE status = 'pending' AND visible_at < ? ORDER BY visible_at LIMIT ?";
     /// Timers that should have fired.
     OVERDUE_TIMERS = "SELECT workflow_id, fire_at FROM durable_timers WHERE fire_at < ? ORDER BY fire_at LIMIT ?";
+    /// A worker of the process that has the file. The key is the worker's, behind a prefix.
+    ADD_RESIDENT = "INSERT INTO durable_meta (key, value) VALUES ('resident:' || ?, '') ON CONFLICT DO NOTHING";
+    /// Those of the former process.
+    RESIDENTS = "SELECT substr(key, 10) FROM durable_meta WHERE key >= 'resident:' AND key < 'resident;'";
+    /// They are gone.
+    DROP_RESIDENTS = "DELETE FROM durable_meta WHERE key >= 'resident:' AND key < 'resident;'";
     /// As it was set.
     SHARDS = "SELECT CAST(value AS INTEGER) FROM durable_meta WHERE key = 'shards'";
 }

@@ -86,10 +86,10 @@ statements! {
          ORDER BY id LIMIT ?3";
     /// The run itself, after all that belongs to it.
     DELETE = "DELETE FROM durable_workflow_instances WHERE partition_key = ?1 AND id = ?2";
-    /// Ownerships of a process that is gone; by index `owned`.
+    /// Ownerships of a worker that is gone; by index `owned`.
     DISOWN =
         "UPDATE durable_workflow_instances SET owner = NULL, owner_expires_at = NULL \
-         WHERE owner IS NOT NULL";
+         WHERE owner = ?";
 }
 
 /// What belongs to a run and goes with it.

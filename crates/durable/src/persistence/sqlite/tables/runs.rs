@@ -188,8 +188,8 @@ pub(crate) fn purge(db: Db<'_>, run_id: Uuid) -> StoreResult<()> {
     Ok(())
 }
 
-/// Ends all ownerships.
-pub(crate) fn disown(db: Db<'_>) -> StoreResult<()> {
-    db.run(sql::DISOWN, [])?;
+/// Ends a worker's ownerships.
+pub(crate) fn disown(db: Db<'_>, worker_id: &str) -> StoreResult<()> {
+    db.run(sql::DISOWN, [worker_id])?;
     Ok(())
 }
