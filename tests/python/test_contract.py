@@ -80,6 +80,12 @@ def claim(server, worker_id, **fields):
     return eventually(lambda: list(server.stub.ClaimDurableTasks(request).tasks), "a task waits")[0]
 
 
+def complete(server, lease, result):
+    task = pb.CompletedTask(lease=lease, result=json.dumps(result).encode())
+    answer = server.stub.CompleteDurableTask(pb.CompleteDurableTaskRequest(tasks=[task]))
+    return answer.outcomes[0].outcome
+
+
 def test_stale_fences_are_refused(server):
     request = {"activity_type": "fenced", "input": 1}
     run_id = server.start("durable.activity", request)
@@ -87,16 +93,11 @@ def test_stale_fences_are_refused(server):
     second = claim(server, "heir", lease_ms=60_000)
     assert second.lease.task_id == first.lease.task_id and second.lease.token != first.lease.token
 
-    def complete(lease, result):
-        task = pb.CompletedTask(lease=lease, result=json.dumps(result).encode())
-        answer = server.stub.CompleteDurableTask(pb.CompleteDurableTaskRequest(tasks=[task]))
-        return answer.outcomes[0].outcome
-
-    assert complete(first.lease, "stale") == pb.OUTCOME_LEASE_LOST
+    assert complete(server, first.lease, "stale") == pb.OUTCOME_LEASE_LOST
     held = server.stub.HeartbeatDurableTask(pb.HeartbeatDurableTaskRequest(tasks=[pb.TaskHeartbeat(lease=first.lease), pb.TaskHeartbeat(lease=second.lease)]))
     assert list(held.held) == [False, True]
-    assert complete(second.lease, "good") == pb.OUTCOME_RECORDED
-    assert complete(second.lease, "good") == pb.OUTCOME_LEASE_LOST, "sent again, it is recognised"
+    assert complete(server, second.lease, "good") == pb.OUTCOME_RECORDED
+    assert complete(server, second.lease, "good") == pb.OUTCOME_LEASE_LOST, "sent again, it is recognised"
     assert server.result(run_id) == "good"
 
 
@@ -134,3 +135,17 @@ def test_a_thousand_sessions_at_once(server):
         outgoing.put(None)
     for channel in channels:
         channel.close()
+
+
+def test_killed_server_leaves_workers_their_tasks(tmp_path):
+    database = f"sqlite:{tmp_path / 'durable.db'}"
+    first = Server(tmp_path, db=database)
+    run_id = first.start("durable.activity", {"activity_type": "fenced", "input": 1})
+    task = claim(first, "holder", lease_ms=600_000)
+    first.stop()
+    second = Server(tmp_path, db=database)
+    try:
+        assert complete(second, task.lease, "kept") == pb.OUTCOME_RECORDED
+        assert second.result(run_id) == "kept"
+    finally:
+        second.stop()
