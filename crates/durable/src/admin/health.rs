@@ -108,9 +108,10 @@ impl SystemHealth {
         counts: &StoreCounts,
         open_circuit_breakers: Vec<String>,
     ) -> Self {
+        // A process that runs no tasks, such as a server on its own, is nobody's worker.
         let alive: Vec<&WorkerInfo> = workers
             .iter()
-            .filter(|worker| worker.status != WorkerStatus::Stopped)
+            .filter(|worker| worker.status != WorkerStatus::Stopped && worker.max_concurrency > 0)
             .collect();
         let active = |worker: &&&WorkerInfo| worker.status == WorkerStatus::Active;
         let tasks = |status| {

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::Client;
 use crate::engine::Hosted;
 use crate::error::Kind;
+use crate::persistence::Ring;
 use crate::persistence::model::{RunRecord, WorkerFilter, WorkerInfo, WorkerStatus};
 use crate::{Error, Result};
 
@@ -23,6 +24,21 @@ impl Client {
     pub(crate) fn hosts(&self, run: &RunRecord) -> bool {
         let workflows = &self.shared.workflows;
         workflows.hosts(&run.workflow_type, &run.version)
+    }
+
+    /// Asks a worker to finish what it has and take nothing more. False: there is no such worker.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn drain_worker(&self, worker_id: &str) -> Result<bool> {
+        let status = WorkerStatus::Draining;
+        let is_known = self.store().set_worker_status(worker_id, status).await?;
+        if is_known {
+            // It hears of it with the answer to its next sign of life, wherever it is.
+            self.shared.hub.signs.notify_one();
+            self.shared.hub.tell_others(Ring::everything());
+        }
+        Ok(is_known)
     }
 
     /// Whether a worker says that it hosts the run's workflow.

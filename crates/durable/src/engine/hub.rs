@@ -163,6 +163,7 @@ impl Hub {
             self.heard_of_chores(&ring);
         }
         if ring.everything {
+            self.signs.notify_one();
             self.turns.notify_one();
             self.finished.lock().values_mut().for_each(Waiters::ring);
         }

@@ -126,11 +126,16 @@ impl Node {
     pub(crate) fn worker_info(&self) -> WorkerInfo {
         let beat = self.worker_beat();
         let now = self.runtime.now();
+        let activity_types = self.pool.activity_types();
         WorkerInfo {
             id: self.worker_id.clone(),
             worker_group: self.settings.worker.group.clone(),
-            activity_types: self.pool.activity_types(),
-            max_concurrency: u32::try_from(self.pool.max_concurrency()).unwrap_or(u32::MAX),
+            max_concurrency: if activity_types.is_empty() {
+                0
+            } else {
+                u32::try_from(self.pool.max_concurrency()).unwrap_or(u32::MAX)
+            },
+            activity_types,
             current_load: beat.current_load,
             // One that drains and is taken for dead meanwhile drains on.
             status: if self.pool.accepting_tasks() {

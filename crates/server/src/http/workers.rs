@@ -132,8 +132,7 @@ pub(super) async fn drain_worker(
             Problem::new(Code::Conflict, detail).hint("only a worker that is alive can be drained")
         );
     }
-    let store = caller.acting(&app)?.store().clone();
-    if !store.set_worker_status(&id, WorkerStatus::Draining).await? {
+    if !caller.acting(&app)?.drain_worker(&id).await? {
         return Err(unknown(&id));
     }
     let worker = find(&app, &id).await?;
@@ -177,7 +176,7 @@ fn shown(worker: WorkerInfo, alive_since: Timestamp) -> WorkerView {
         max_concurrency: worker.max_concurrency,
         current_load: worker.current_load,
         status,
-        accepting_tasks: worker.accepting_tasks,
+        accepting_tasks: worker.accepting_tasks && status == WorkerState::Active,
         backpressure_reason: worker.backpressure_reason,
         started_at: worker.started_at,
         last_heartbeat_at: worker.last_heartbeat_at,

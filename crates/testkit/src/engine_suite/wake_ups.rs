@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use everruns_durable::Engine;
 use everruns_durable::engine::Settings;
+use everruns_durable::persistence::model::WorkerFilter;
+use everruns_durable::{Client, Engine};
 use serde_json::json;
 
 use super::{Arena, Effects, Script, Scripted, Step, claims, comes};
@@ -18,6 +19,7 @@ claims! { "wake-ups":
     a_message_of_a_repeated_commit_is_delivered,
     an_evicted_program_s_run_is_not_kept_from_others,
     the_clocks_of_a_process_without_chores_are_told_to_others,
+    a_worker_that_is_asked_to_drain_hears_of_it_at_once,
 }
 
 fn line(count: usize) -> Step {
@@ -159,4 +161,36 @@ async fn the_clocks_of_a_process_without_chores_are_told_to_others(arena: &Arena
     comes("five naps", run).await.expect("completes");
     engine.shutdown().await.expect("stops");
     keeper.shutdown().await.expect("stops");
+}
+
+async fn a_worker_that_is_asked_to_drain_hears_of_it_at_once(arena: &Arena) {
+    let effects = Effects::new();
+    let rarely = |settings: &mut Settings| {
+        settings.worker.heartbeat_interval = Duration::from_secs(60 * 60);
+    };
+    let engine = arena.blind_engine(&effects).configure(rarely).start().await;
+    let engine = engine.expect("starts");
+    let is_known = || async {
+        let workers = arena.store.list_workers(WorkerFilter::default()).await;
+        let workers = workers.expect("list_workers");
+        workers.iter().any(|worker| worker.id == engine.worker_id())
+    };
+    comes("its registration", async {
+        while !is_known().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let elsewhere = Client::on(arena.store.clone());
+    let drained = elsewhere.drain_worker(engine.worker_id()).await;
+    assert!(drained.expect("drains"));
+    comes("what it was asked", async {
+        while engine.pool().accepting_tasks() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let unknown = elsewhere.drain_worker("nobody").await;
+    assert!(!unknown.expect("asks"), "there is no such worker");
+    engine.shutdown().await.expect("stops");
 }

@@ -12,7 +12,7 @@ pub struct WorkerInfo {
     pub worker_group: String,
     /// Activity types it runs.
     pub activity_types: Vec<String>,
-    /// Tasks it runs at once.
+    /// Tasks it runs at once; 0 for a process that runs none, such as a server on its own.
     pub max_concurrency: u32,
     /// Tasks it is running.
     pub current_load: u32,
