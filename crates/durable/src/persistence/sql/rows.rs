@@ -198,6 +198,9 @@ pub struct Load {
     pub runs: Vec<Uuid>,
     /// Tasks by run and id, locked.
     pub tasks: Vec<(Uuid, Uuid)>,
+    /// Tasks by run and id that somebody says he has leased. The lock of their runs is enough: a claim takes only what nobody has, and
+    /// whoever else changes a task locks its run first. One that is not leased as he says must not be changed.
+    pub leased: Vec<(Uuid, Uuid)>,
     /// All queued tasks of these runs, locked.
     pub tasks_of: Vec<Uuid>,
     /// Timers by run and id.

@@ -35,7 +35,7 @@ fn load_heads(db: Db<'_>, load: &Load, loaded: &mut Loaded) -> StoreResult<()> {
 }
 
 fn load_tasks(db: Db<'_>, load: &Load, loaded: &mut Loaded) -> StoreResult<()> {
-    for (run_id, id) in &load.tasks {
+    for (run_id, id) in load.tasks.iter().chain(&load.leased) {
         if let Some(task) = tasks::get(db, *run_id, *id)? {
             loaded.tasks.insert((*run_id, *id), task);
         }

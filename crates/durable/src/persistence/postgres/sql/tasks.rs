@@ -23,6 +23,13 @@ statements! {
         ORDER BY t.workflow_id, t.id
         FOR UPDATE OF t");
 
+    /// Tasks by run and id, nothing locked but their runs. Primary key.
+    READ_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = concat!("
+        SELECT ", task_columns!(), "
+        FROM (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS id OFFSET 0) AS k
+        JOIN {s}.durable_task_queue AS t
+          ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id");
+
     /// Locks all tasks of runs. Primary key by its first two columns; locks in its order.
     LOCK_TASKS_OF [INT4, UUID_ARRAY] = concat!("
         SELECT ", task_columns!(), "
@@ -31,7 +38,7 @@ statements! {
         ORDER BY t.workflow_id, t.id
         FOR UPDATE OF t");
 
-    /// Tasks that leave, locked before. Primary key.
+    /// Tasks that leave; they or their runs were locked before. Primary key.
     DELETE_TASKS [INT4, UUID_ARRAY, UUID_ARRAY] = "
         DELETE FROM {s}.durable_task_queue AS t
         USING (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS id OFFSET 0) AS k

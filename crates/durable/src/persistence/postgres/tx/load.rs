@@ -207,6 +207,7 @@ impl<'a> Plan<'a> {
     /// Everything that belongs to the runs that are locked by now.
     fn belongings(&mut self, load: &'a Load) {
         self.pairs(Kind::Tasks, &tasks::LOCK_TASKS, &load.tasks, |(_, id)| *id);
+        self.pairs(Kind::Tasks, &tasks::READ_TASKS, &load.leased, |(_, id)| *id);
         self.ids(Kind::Tasks, &tasks::LOCK_TASKS_OF, &load.tasks_of);
         self.pairs(
             Kind::Timers,

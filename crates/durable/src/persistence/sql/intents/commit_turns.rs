@@ -45,7 +45,7 @@ impl CommitTurns {
             if let Some(start) = &turn.start {
                 keys_of(start, &mut load);
             }
-            load.tasks.extend(
+            load.leased.extend(
                 turn.finished_tasks
                     .iter()
                     .map(|f| (run_id, f.lease.task_id)),

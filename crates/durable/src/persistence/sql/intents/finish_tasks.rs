@@ -28,7 +28,7 @@ impl Intent for FinishTasks {
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
         let load = Load {
             runs: self.results.iter().map(|r| r.lease.run_id).collect(),
-            tasks: self
+            leased: self
                 .results
                 .iter()
                 .map(|r| (r.lease.run_id, r.lease.task_id))

@@ -112,7 +112,7 @@ impl Intent for ReapLeases {
 fn leased<'a>(leases: impl Iterator<Item = &'a TaskLease> + Clone) -> Load {
     Load {
         runs: leases.clone().map(|lease| lease.run_id).collect(),
-        tasks: leases.map(|lease| (lease.run_id, lease.task_id)).collect(),
+        leased: leases.map(|lease| (lease.run_id, lease.task_id)).collect(),
         ..Load::default()
     }
 }
