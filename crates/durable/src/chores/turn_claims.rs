@@ -41,7 +41,7 @@ impl TurnClaims {
         let found = claimed.len();
         if found > 0 {
             debug!(runs = found, "turns claimed");
-            under_way.brings(claimed);
+            under_way.brings(claimed, node.runtime.instant());
         }
         Ok(found == turns.claim_max)
     }
@@ -76,12 +76,16 @@ impl Chore for TurnClaims {
         for (build, hosted) in node.workflows.elsewhere().hosted_by_build() {
             more |= self.claim(build, hosted).await?;
         }
-        // Where new runs wait for a slot already, more of them would only wait too; what nobody rang for comes with the next look.
+        // Where new runs wait for a slot already, more of them would only wait too: others may have slots. What nobody rang for comes when
+        // they have begun, or with the next look.
         let again = more && !node.hub.desk.holds_new();
         Ok(if again { Duration::ZERO } else { UNTIL_RUNG })
     }
 
     async fn rung(&self) {
-        self.node.hub.turns.notified().await;
+        tokio::select! {
+            () = self.node.hub.turns.notified() => {}
+            () = self.node.hub.desk.all_begun() => {}
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Which runs want a turn in this process, in the order in which they asked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem::take;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -28,7 +29,7 @@ pub(crate) struct Wanted {
     pub(crate) claimed: Option<ClaimedTurn>,
     /// Activities that ended here.
     pub(crate) finished: Vec<Finished>,
-    /// It was started here and waits among the new ones.
+    /// It has not begun, and waits among the new ones.
     pub(super) held: bool,
     /// It is to be started with its first turn.
     pub(super) beginning: Option<Box<Beginning>>,
@@ -63,18 +64,29 @@ pub(crate) struct ClaimUnderWay<'a> {
 
 impl ClaimUnderWay<'_> {
     /// It brings these runs.
-    pub(crate) fn brings(self, turns: Vec<ClaimedTurn>) {
-        let meanwhile = self.desk.state.lock().rung_meanwhile.take();
-        let meanwhile = meanwhile.unwrap_or_default();
-        self.desk.add(turns.into_iter().map(|turn| {
-            let run_id = turn.run.id;
-            let wanted = Wanted {
-                rung: meanwhile.contains(&run_id),
-                claimed: Some(turn),
-                ..Wanted::default()
-            };
-            (run_id, wanted)
-        }));
+    pub(crate) fn brings(self, turns: Vec<ClaimedTurn>, now: Instant) {
+        {
+            let mut state = self.desk.state.lock();
+            let meanwhile = state.rung_meanwhile.take().unwrap_or_default();
+            for turn in turns {
+                let run_id = turn.run.id;
+                if state.is_shut_for(run_id) {
+                    continue;
+                }
+                let is_new = turn.run.sequence == 0 && turn.facts.is_empty();
+                let wanted = Wanted {
+                    rung: meanwhile.contains(&run_id),
+                    claimed: Some(turn),
+                    ..Wanted::default()
+                };
+                if is_new {
+                    state.hold(Origin::Claimed, run_id, wanted, now);
+                } else {
+                    state.add(run_id, wanted);
+                }
+            }
+        }
+        self.desk.bell.notify_one();
     }
 }
 
@@ -91,27 +103,50 @@ pub(crate) struct Set {
     pub(crate) slots: Vec<Slot>,
 }
 
+/// Where a run that has not begun comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was started in this process.
+    Started,
+    /// It was started elsewhere, and claimed: others could have it.
+    Claimed,
+}
+
+impl Origin {
+    const ALL: [Self; 2] = [Self::Started, Self::Claimed];
+}
+
+/// Runs that wait to begin, in order. One that waits for no slot any more keeps its place, and is passed over.
+#[derive(Default)]
+struct NewRuns {
+    runs: VecDeque<Uuid>,
+    /// Since when none of them has begun.
+    held_since: Option<Instant>,
+}
+
 /// The desk. A run is in the hands of one committer at a time; what comes for it meanwhile waits here.
 ///
-/// A run that was started in this process begins when a slot is free for its first activity. It would otherwise only queue up a task,
-/// to be claimed later: so runs under way end before new ones begin, and a task that is handed over at once costs no claim.
+/// A new run begins when a slot is free for its first activity. It would otherwise only queue up a task, to be claimed later: so runs under
+/// way end before new ones begin, and a task that is handed over at once costs no claim.
 #[derive(Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
     bell: Notify,
     put_down: Notify,
+    /// The last run that was claimed before it began has begun.
+    all_begun: Notify,
 }
 
 #[derive(Default)]
 struct State {
     /// Runs in `wanted` that nobody has in hand, each once.
     queue: VecDeque<Uuid>,
-    /// Runs in `wanted` that were started here and have not begun, each once.
-    new: VecDeque<Uuid>,
+    /// Runs in `wanted` that were started here and have not begun.
+    started: NewRuns,
+    /// Runs in `wanted` that were claimed and have not begun.
+    claimed: NewRuns,
     /// Runs that are to be started with their first turns.
     beginning: VecDeque<Box<Beginning>>,
-    /// Since when none of them has begun.
-    held_since: Option<Instant>,
     /// When an activity last ended.
     last_end: Option<Instant>,
     wanted: HashMap<Uuid, Wanted>,
@@ -152,27 +187,51 @@ impl State {
     /// A new run waits for no slot any more. Its place among the new ones stays, and is passed over.
     fn hurry(&mut self, run_id: Uuid) {
         let held = self.wanted.get_mut(&run_id).map(|wanted| &mut wanted.held);
-        if held.is_some_and(std::mem::take) {
+        if held.is_some_and(take) {
             self.queue.push_back(run_id);
         }
     }
 
-    fn take(&mut self, max: usize, now: Instant, room: impl Fn() -> Room) -> Set {
+    /// A run that has not begun waits among the others of its kind, unless it is known here already.
+    fn hold(&mut self, origin: Origin, run_id: Uuid, mut wanted: Wanted, now: Instant) {
+        if self.is_known(run_id) {
+            self.add(run_id, wanted);
+            return;
+        }
+        wanted.held = true;
+        self.wanted.insert(run_id, wanted);
+        let new = self.new_runs(origin);
+        new.runs.push_back(run_id);
+        new.held_since.get_or_insert(now);
+    }
+
+    const fn new_runs(&mut self, origin: Origin) -> &mut NewRuns {
+        match origin {
+            Origin::Started => &mut self.started,
+            Origin::Claimed => &mut self.claimed,
+        }
+    }
+
+    fn take(&mut self, max: usize, now: Instant, room: impl Fn(Origin) -> Room) -> Set {
         let mut set = Set {
             runs: Vec::new(),
             slots: Vec::new(),
         };
-        if self.held_until().is_some_and(|until| until <= now) {
-            // Runs under way may go on for ever and leave no room: now it is the turn of the new ones.
-            self.take_new(max, now, &mut set, || Room::Ample);
+        for origin in Origin::ALL {
+            if self.held_until(origin).is_some_and(|until| until <= now) {
+                // Runs under way may go on for ever and leave no room: now it is the turn of the new ones.
+                self.take_new(origin, max, now, &mut set, || Room::Ample);
+            }
         }
         while set.runs.len() < max
             && let Some(run_id) = self.queue.pop_front()
         {
             self.take_in_hand(run_id, &mut set);
         }
-        self.take_beginning(max, &mut set, &room);
-        self.take_new(max, now, &mut set, room);
+        self.take_beginning(max, &mut set, || room(Origin::Started));
+        for origin in Origin::ALL {
+            self.take_new(origin, max, now, &mut set, || room(origin));
+        }
         set
     }
 
@@ -207,19 +266,26 @@ impl State {
     }
 
     /// When a set of new runs begins, whether there is room or not.
-    fn held_until(&self) -> Option<Instant> {
-        let since = self.held_since?;
+    fn held_until(&mut self, origin: Origin) -> Option<Instant> {
+        let since = self.new_runs(origin).held_since?;
         let idle_since = self.last_end.map_or(since, |end| end.max(since));
         Some((idle_since + HOLD_IDLE).min(since + HOLD_MAX))
     }
 
-    fn take_new(&mut self, max: usize, now: Instant, set: &mut Set, room: impl Fn() -> Room) {
+    fn take_new(
+        &mut self,
+        origin: Origin,
+        max: usize,
+        now: Instant,
+        set: &mut Set,
+        room: impl Fn() -> Room,
+    ) {
         let is_held = |wanted: &Wanted| wanted.held;
         while set.runs.len() < max
-            && let Some(first) = self.new.front()
+            && let Some(first) = self.new_runs(origin).runs.front().copied()
         {
-            if !self.wanted.get(first).is_some_and(is_held) {
-                self.new.pop_front();
+            if !self.wanted.get(&first).is_some_and(is_held) {
+                self.new_runs(origin).runs.pop_front();
                 continue;
             }
             match room() {
@@ -227,14 +293,20 @@ impl State {
                 Room::Ample => {}
                 Room::None => break,
             }
-            if let Some(run_id) = self.new.pop_front() {
+            let new = self.new_runs(origin);
+            new.held_since = Some(now);
+            if let Some(run_id) = new.runs.pop_front() {
                 self.take_in_hand(run_id, set);
             }
-            self.held_since = Some(now);
         }
-        if self.new.is_empty() {
-            self.held_since = None;
+        let new = self.new_runs(origin);
+        if new.runs.is_empty() {
+            new.held_since = None;
         }
+    }
+
+    fn holds_new(&self) -> bool {
+        self.started.held_since.is_some() || self.claimed.held_since.is_some()
     }
 
     fn take_in_hand(&mut self, run_id: Uuid, set: &mut Set) {
@@ -263,7 +335,7 @@ impl Desk {
 
     /// A run was started here.
     pub(crate) fn started(&self, run_id: Uuid, now: Instant) {
-        let mut wanted = Wanted {
+        let wanted = Wanted {
             rung: true,
             ..Wanted::default()
         };
@@ -272,14 +344,7 @@ impl Desk {
             if state.is_shut_for(run_id) {
                 return;
             }
-            if state.is_known(run_id) {
-                state.add(run_id, wanted);
-            } else {
-                wanted.held = true;
-                state.wanted.insert(run_id, wanted);
-                state.new.push_back(run_id);
-                state.held_since.get_or_insert(now);
-            }
+            state.hold(Origin::Started, run_id, wanted, now);
         }
         self.bell.notify_one();
     }
@@ -289,7 +354,7 @@ impl Desk {
         {
             let mut state = self.state.lock();
             // Those that wait for a slot came before it.
-            if state.closed || state.held_since.is_some() {
+            if state.closed || state.holds_new() {
                 return;
             }
             state.beginning.push_back(Box::new(beginning));
@@ -299,7 +364,12 @@ impl Desk {
 
     /// Whether new runs wait here for a slot.
     pub(crate) fn holds_new(&self) -> bool {
-        self.state.lock().held_since.is_some()
+        self.state.lock().holds_new()
+    }
+
+    /// Ends when the last run that was claimed before it began has begun: more may wait to be claimed.
+    pub(crate) async fn all_begun(&self) {
+        self.all_begun.notified().await;
     }
 
     /// Somebody waits for a run to begin: it does not wait for a slot.
@@ -384,16 +454,19 @@ impl Desk {
         &self,
         max: usize,
         runtime: &Runtime,
-        room: impl Fn() -> Room,
+        room: impl Fn(Origin) -> Room,
     ) -> Option<Set> {
         loop {
             let held_until = {
                 let mut state = self.state.lock();
+                let held_claimed = state.claimed.held_since.is_some();
                 let set = state.take(max, runtime.instant(), &room);
+                if held_claimed && state.claimed.held_since.is_none() {
+                    self.all_begun.notify_one();
+                }
                 if !set.runs.is_empty() {
-                    let more = !state.queue.is_empty()
-                        || !state.new.is_empty()
-                        || !state.beginning.is_empty();
+                    let more =
+                        !state.queue.is_empty() || !state.beginning.is_empty() || state.holds_new();
                     drop(state);
                     if more {
                         self.bell.notify_one();
@@ -405,7 +478,8 @@ impl Desk {
                     self.bell.notify_one();
                     return None;
                 }
-                state.held_until()
+                let until = Origin::ALL.map(|origin| state.held_until(origin));
+                until.into_iter().flatten().min()
             };
             let Some(until) = held_until else {
                 self.bell.notified().await;
@@ -451,11 +525,11 @@ impl Desk {
         let new: Vec<Uuid> = {
             let mut state = self.state.lock();
             state.closed = true;
-            state.held_since = None;
             state.beginning.clear();
-            let new = std::mem::take(&mut state.new);
+            let (started, claimed) = (take(&mut state.started), take(&mut state.claimed));
+            let new = started.runs.into_iter().chain(claimed.runs);
             let is_held = |run_id: &Uuid| state.wanted.get(run_id).is_some_and(|w| w.held);
-            let new: Vec<Uuid> = new.into_iter().filter(is_held).collect();
+            let new: Vec<Uuid> = new.filter(is_held).collect();
             for run_id in &new {
                 state.wanted.remove(run_id);
             }

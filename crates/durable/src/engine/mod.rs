@@ -38,7 +38,7 @@ use uuid::Uuid;
 
 pub(crate) use beginning::Beginning;
 pub use builder::EngineBuilder;
-pub(crate) use desk::Desk;
+pub(crate) use desk::{Desk, Origin};
 pub(crate) use hub::{Hub, Watch};
 pub(crate) use node::{Hosted, Node};
 pub(crate) use question::Reader;

@@ -74,7 +74,7 @@ impl Turner {
     pub(crate) async fn run(self: Arc<Self>) {
         let node = &self.node;
         let (desk, max) = (&node.hub.desk, node.settings.turns.set_max);
-        let room = || node.pool.room();
+        let room = |origin| node.pool.room(origin);
         while let Some(set) = desk.take(max, &node.runtime, room).await {
             let runs: Vec<Uuid> = set.runs.iter().map(|(run_id, _)| *run_id).collect();
             if runtime::guarded("committer", self.turn_set(set))

@@ -16,7 +16,7 @@ use super::execution::Execution;
 use super::results::{Finished, Kept};
 use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
-use crate::engine::{Hub, RunningActivity};
+use crate::engine::{Hub, Origin, RunningActivity};
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome, TaskRelease};
 use crate::persistence::{Bug, Transactions, WorkerPort, planted};
 use crate::reliability::Gate;
@@ -176,8 +176,10 @@ impl WorkerPool {
     }
 
     /// Whether a new run may begin here.
-    pub(crate) fn room(&self) -> Room {
-        if self.activities.is_empty() || !self.is_alone() {
+    pub(crate) fn room(&self, origin: Origin) -> Room {
+        // Others can help with what was started here only if its tasks queue up; what was claimed they could have claimed themselves.
+        let others_may_help = origin == Origin::Started && !self.is_alone();
+        if self.activities.is_empty() || others_may_help {
             return Room::Ample;
         }
         if self.anything_waits() || self.pressure().is_some() {

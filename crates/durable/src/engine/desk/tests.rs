@@ -1,4 +1,7 @@
+use futures_util::FutureExt as _;
+
 use super::*;
+use crate::persistence::model::{RunRecord, StartRun};
 use crate::worker::Slots;
 
 fn run(n: u128) -> Uuid {
@@ -6,7 +9,7 @@ fn run(n: u128) -> Uuid {
 }
 
 async fn take(desk: &Desk, max: usize) -> Option<Vec<(Uuid, Wanted)>> {
-    let set = desk.take(max, &Runtime::real(), || Room::None).await;
+    let set = desk.take(max, &Runtime::real(), |_| Room::None).await;
     set.map(|set| set.runs)
 }
 
@@ -18,7 +21,7 @@ fn ids(runs: &[(Uuid, Wanted)]) -> Vec<Uuid> {
 async fn new_run_begins_when_there_is_a_slot_for_it() {
     let (desk, slots) = (Desk::default(), Slots::new(1));
     let runtime = Runtime::real();
-    let room = || slots.try_take().map_or(Room::None, Room::Slot);
+    let room = |_| slots.try_take().map_or(Room::None, Room::Slot);
     let now = runtime.instant();
     desk.started(run(1), now);
     desk.started(run(2), now);
@@ -27,7 +30,11 @@ async fn new_run_begins_when_there_is_a_slot_for_it() {
     assert_eq!(ids(&set.runs), [run(3), run(1)], "those under way first");
     assert_eq!(set.slots.len(), 1);
     assert_eq!(desk.len(), 2);
-    assert_eq!(desk.state.lock().new, [run(2)], "the other new one waits");
+    assert_eq!(
+        desk.state.lock().started.runs,
+        [run(2)],
+        "the other new one waits"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,4 +149,39 @@ async fn closed_desk_ends_when_all_is_put_down() {
     assert!(take(&desk, 1).await.is_some());
     desk.put_down([(run(1), false)]);
     assert!(take(&desk, 1).await.is_none());
+}
+
+/// A run as a claim finds it, after so many events.
+fn claimed(n: u128, sequence: i64) -> ClaimedTurn {
+    let start = StartRun::new(run(n), "w", durable_core::Payload::null());
+    let mut record = RunRecord::new(&start, None, durable_core::Timestamp::UNIX_EPOCH);
+    record.sequence = sequence;
+    ClaimedTurn {
+        run: record,
+        facts: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn claimed_runs_begin_when_there_are_slots_and_more_are_asked_for_then() {
+    let (desk, slots) = (Desk::default(), Slots::new(1));
+    let runtime = Runtime::real();
+    let room = |origin| match origin {
+        Origin::Claimed => slots.try_take().map_or(Room::None, Room::Slot),
+        Origin::Started => Room::Ample,
+    };
+    let turns = vec![claimed(1, 0), claimed(2, 0), claimed(3, 7)];
+    desk.claim().brings(turns, runtime.instant());
+    desk.started(run(4), runtime.instant());
+    let set = desk.take(10, &runtime, room).await.expect("open");
+    // What is under way goes on; one has the slot; what was started here leaves its tasks to others.
+    assert_eq!(ids(&set.runs), [run(3), run(4), run(1)]);
+    assert!(set.runs[2].1.claimed.is_some(), "as it was found");
+    assert!(desk.holds_new());
+    assert!(desk.all_begun().now_or_never().is_none());
+    drop(set);
+    let set = desk.take(10, &runtime, room).await.expect("open");
+    assert_eq!(ids(&set.runs), [run(2)]);
+    assert!(!desk.holds_new());
+    assert!(desk.all_begun().now_or_never().is_some());
 }
