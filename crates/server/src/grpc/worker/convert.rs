@@ -83,13 +83,17 @@ pub(super) fn failed(message: Option<v1::Failure>) -> TaskOutcome {
         Ok(message) => message,
         Err(mistake) => return unreadable(&mistake),
     };
-    let cause = Failure::new(message.r#type.clone(), message.message.clone());
-    match failure("failure", message) {
-        Ok(failure) => TaskOutcome::Failed { failure },
-        Err(mistake) => TaskOutcome::Failed {
-            failure: invalid(&mistake).with_cause(cause),
-        },
-    }
+    let said = v1::Failure {
+        r#type: message.r#type.clone(),
+        message: message.message.clone(),
+        ..v1::Failure::default()
+    };
+    let failure = match (failure("failure", message), failure("failure", said)) {
+        (Ok(failure), _) => failure,
+        (Err(mistake), Ok(said)) => invalid(&mistake).with_cause(said),
+        (Err(mistake), Err(_)) => invalid(&mistake),
+    };
+    TaskOutcome::Failed { failure }
 }
 
 /// An attempt of which the worker sent what cannot be read has failed, as with a result that is too large: to try again would end the same, and the

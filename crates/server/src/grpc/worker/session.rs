@@ -184,7 +184,7 @@ impl Session {
             let message = match message {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ended::Said,
-                Err(status) => return Ended::Broken(status),
+                Err(status) => return Ended::Broken(status::received(status)),
             };
             if let Err(mistake) = self.take(message, attachment).await {
                 return Ended::Refused(status::malformed(&mistake));
@@ -306,7 +306,8 @@ async fn first(incoming: &mut Streaming<v1::WorkerMessage>) -> Result<v1::Hello,
     let message = tokio::time::timeout(HELLO_TIMEOUT, incoming.message()).await;
     let message = message.map_err(|_| {
         Status::deadline_exceeded(format!("no hello within {HELLO_TIMEOUT:?}; say it first"))
-    })??;
+    })?;
+    let message = message.map_err(status::received)?;
     match message.and_then(|message| message.message) {
         Some(Incoming::Hello(hello)) => Ok(hello),
         Some(_) => Err(Status::invalid_argument("the first message must be hello")),

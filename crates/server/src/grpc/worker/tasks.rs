@@ -121,9 +121,8 @@ pub(super) async fn heartbeat(
         finish(hosting, unread).await?;
     }
     let mut states = states.into_iter();
-    let held = |is_read: bool| {
-        is_read && matches!(states.next(), Some(LeaseState::Extended { .. }))
-    };
+    let held =
+        |is_read: bool| is_read && matches!(states.next(), Some(LeaseState::Extended { .. }));
     Ok(v1::HeartbeatDurableTaskResponse {
         held: is_read.into_iter().map(held).collect(),
     })
