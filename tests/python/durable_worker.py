@@ -32,7 +32,11 @@ OPTIONS = [("grpc.max_receive_message_length", 64 << 20), ("grpc.keepalive_time_
 
 
 def dump(value):
-    return json.dumps(value).encode()
+    """JSON, or a failure: NaN and infinity, which Python would write, are none."""
+    try:
+        return json.dumps(value, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise Failed("InvalidOutput", str(error), retryable=False) from error
 
 
 def load(payload):
@@ -139,13 +143,14 @@ class Instance:
     def advance(self, value):
         """Runs the code up to its next wait, or to its end."""
         try:
-            if isinstance(value, Exception):
-                self.awaited = self.code.throw(value)
-            else:
-                self.awaited = self.code.send(value)
-        except StopIteration as end:
-            self.awaited = None
-            self.context.actions.append(pb.Action(complete_workflow=pb.CompleteWorkflow(result=dump(end.value))))
+            try:
+                if isinstance(value, Exception):
+                    self.awaited = self.code.throw(value)
+                else:
+                    self.awaited = self.code.send(value)
+            except StopIteration as end:
+                self.awaited = None
+                self.context.actions.append(pb.Action(complete_workflow=pb.CompleteWorkflow(result=dump(end.value))))
         except Exception as error:
             self.awaited = None
             self.context.actions.append(pb.Action(fail_workflow=pb.FailWorkflow(failure=failure(error))))
@@ -154,7 +159,10 @@ class Instance:
         handler = self.context.queries.get(asked.name)
         if handler is None:
             return pb.QueryAnswer(failure=pb.Failure(type="QueryNotFound", message=f"no query {asked.name}"))
-        return pb.QueryAnswer(result=dump(handler(load(asked.input))))
+        try:
+            return pb.QueryAnswer(result=dump(handler(load(asked.input))))
+        except Exception as error:
+            return pb.QueryAnswer(failure=failure(error))
 
 
 class Running:

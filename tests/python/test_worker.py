@@ -3,6 +3,7 @@
 import pathlib
 import signal
 
+import pytest
 from conftest import Server, eventually
 
 
@@ -28,6 +29,26 @@ def asked(server, run_id):
 def test_failing_activity_is_tried_again(server, workers):
     workers(server.address, "one")
     assert server.result(server.start("patient")) == 3
+
+
+def test_result_that_is_no_json_fails_its_activity_alone(server, workers):
+    worker = workers(server.address, "one")
+    failed = server.ended(server.start("divide", [1, 0]))
+    assert (failed.status, failed.error.type) == ("failed", "InvalidOutput"), failed
+    failed = server.ended(server.start("endless_number"))
+    assert (failed.status, failed.error.type) == ("failed", "InvalidOutput"), failed
+    assert server.result(server.start("divide", [1, 2])) == 0.5
+    assert worker.poll() is None
+
+
+def test_query_that_raises_is_answered_by_its_error(server, workers):
+    worker = workers(server.address, "one")
+    run_id = server.start("trip", {"name": "Ann"})
+    eventually(lambda: asked(server, run_id) == "slept", "it waits for its signal")
+    with pytest.raises(RuntimeError, match="IndexError"):
+        server.query(run_id, "stop", 7)
+    assert server.query(run_id, "stop", 0) == "started"
+    assert worker.poll() is None
 
 
 def test_worker_killed_in_mid_turn_goes_on_elsewhere(server, workers, tmp_path):

@@ -23,6 +23,11 @@ def main():
             raise Failed("Moody", "not in the mood")
         return task.task.lease.attempt
 
+    @worker.activity("ratio")
+    def ratio(task, parts):
+        """What Python calls a number, and JSON does not."""
+        return float("nan") if parts[1] == 0 else parts[0] / parts[1]
+
     @worker.activity("endless")
     def endless(task, input):
         """Runs until it is told to stop, and says so to the file it was given."""
@@ -38,6 +43,7 @@ def main():
     def trip(ctx, input):
         seen = ["started"]
         ctx.queries["where"] = lambda _: seen[-1]
+        ctx.queries["stop"] = lambda at: seen[at]
         greeting = yield ctx.activity("greet", input["name"])
         seen.append("greeted")
         yield ctx.timer(input.get("ms", 20))
@@ -56,6 +62,16 @@ def main():
     def patient(ctx, input):
         attempt = yield ctx.activity("moody", None, max_attempts=5, initial_interval_ms=1)
         return attempt
+
+    @worker.workflow("divide")
+    def divide(ctx, parts):
+        ratio = yield ctx.activity("ratio", parts)
+        return ratio
+
+    @worker.workflow("endless_number")
+    def endless_number(ctx, input):
+        yield ctx.timer(1)
+        return float("inf")
 
     @worker.workflow("run_endless")
     def run_endless(ctx, input):

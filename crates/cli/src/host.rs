@@ -84,12 +84,22 @@ pub(crate) async fn run(options: Hosting, ca: Option<&Path>) -> Result<()> {
     if let Some(max) = options.max_concurrent_tasks {
         worker = worker.max_concurrent_tasks(max);
     }
-    let worker = worker.start().await?;
+    let worker = worker.start().await.map_err(refused)?;
     info!(worker_id = worker.worker_id(), server, "working");
     println!("{} works for {server}", worker.worker_id());
     stop.cancelled().await;
     info!(grace = %options.grace, "draining");
     Ok(worker.shutdown().await?)
+}
+
+/// What to do about a token that is not let in.
+fn refused(error: everruns_durable::Error) -> Failure {
+    let denied = error.is_denied();
+    let failure = Failure::from(error);
+    if denied {
+        return failure.hint("give a worker's token by --worker-token or WORKER_GRPC_AUTH_TOKEN; `durable token create --role worker` makes one");
+    }
+    failure
 }
 
 impl Hosting {

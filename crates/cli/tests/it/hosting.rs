@@ -71,6 +71,20 @@ fn a_worker_of_its_own_runs_programs_and_ends_with_0() {
 }
 
 #[test]
+fn a_token_that_may_not_work_is_code_5_and_says_which_may() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let env = [("DURABLE_TOKENS", "eve:reader:looks")];
+    let server = server(folder.path(), &env);
+    let connect = ["worker", "--connect", &server.grpc, "--worker-token"];
+    for token in ["looks", "nobody's"] {
+        let ended = run(folder.path(), &[&connect[..], &[token]].concat());
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(5), "{stderr}");
+        assert!(stderr.contains("--role worker"), "{stderr}");
+    }
+}
+
+#[test]
 fn a_worker_that_stops_gives_back_what_it_runs_without_an_attempt_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = server(folder.path(), &[]);

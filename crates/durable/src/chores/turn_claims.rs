@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
+use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::model::{ClaimTurns, HostedType};
 
 /// The recovery of stalled runs, and the way in for runs started elsewhere.
@@ -23,8 +24,22 @@ impl TurnClaims {
 }
 
 impl TurnClaims {
-    /// Claims for one build; answers whether more may wait.
-    async fn claim(&self, build: String, hosted: Vec<HostedType>) -> StoreResult<bool> {
+    /// Claims for one build; answers whether more may wait. What the store refuses is the trouble of this build alone.
+    async fn claim(&self, build: &str, hosted: &[HostedType]) -> StoreResult<bool> {
+        let mut more = false;
+        for some in hosted.chunks(BATCH_ITEMS_MAX) {
+            match self.claim_some(build.to_owned(), some.to_vec()).await {
+                Ok(found) => more |= found,
+                Err(error) if error.is_refusal() => {
+                    warn!(build, %error, "the runs of a build cannot be claimed");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(more)
+    }
+
+    async fn claim_some(&self, build: String, hosted: Vec<HostedType>) -> StoreResult<bool> {
         let node = &self.node;
         let turns = &node.settings.turns;
         let claim = ClaimTurns {
@@ -69,12 +84,10 @@ impl Chore for TurnClaims {
             hosted.extend(node.store.waiting_types().await?.runs);
         }
         let mut more = false;
-        if !hosted.is_empty() {
-            more |= self.claim(settings.build.clone(), hosted).await?;
-        }
+        more |= self.claim(&settings.build, &hosted).await?;
         // Code elsewhere has builds of its own: a run that one of them cannot turn waits for another.
         for (build, hosted) in node.workflows.elsewhere().hosted_by_build() {
-            more |= self.claim(build, hosted).await?;
+            more |= self.claim(&build, &hosted).await?;
         }
         // Where new runs wait for a slot already, more of them would only wait too: others may have slots. What nobody rang for comes when
         // they have begun, or with the next look.

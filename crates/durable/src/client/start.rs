@@ -13,7 +13,7 @@ use super::{Client, RunHandle, UpdateWithStart};
 use crate::engine::{Beginning, Watch};
 use crate::error::Kind;
 use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
-use crate::persistence::{Bug, StoreResult, planted};
+use crate::persistence::{Bug, StoreResult, check, planted};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
 
@@ -171,6 +171,25 @@ impl<W> Start<W> {
     ) -> UpdateWithStart<W> {
         let update = self.client.new_update(name.into(), input);
         UpdateWithStart::new(self, update)
+    }
+
+    /// Says whether the run could be started as it is described, without starting it. Whether another one stands in its way is not looked at, nor how large the payloads
+    /// are where a codec changes that.
+    ///
+    /// # Errors
+    /// What a start would be refused for: `is_invalid`.
+    pub fn check(&self) -> Result<()> {
+        let start = self.start.as_ref();
+        let mut start = start
+            .map_err(|error| Error::payload("the start", error.clone()))?
+            .clone();
+        if self.client.shared.store.encodes_payloads() {
+            (start.input, start.memo) = (Payload::null(), Payload::null());
+            for signal in &mut start.signals {
+                signal.payload = Payload::null();
+            }
+        }
+        Ok(check::start(&start)?)
     }
 
     pub(super) async fn send(self) -> Result<RunHandle<W>> {

@@ -228,6 +228,7 @@ impl EngineBuilder {
             #[cfg(feature = "grpc")]
             Source::Server(server) => {
                 let store = crate::remote::RemoteStore::connect(server).await?;
+                store.require_work()?;
                 coded(Arc::new(store), codec)
             }
         };

@@ -124,7 +124,7 @@ impl WorkflowHosts {
         hosted.into_iter().map(|hosted| hosted.version).collect()
     }
 
-    /// The host for a run: of those with the code that came last, the one with the least to do.
+    /// The host for a run: of those with the code that came last, one that answers, and of these the one with the least to do.
     pub(crate) fn pick(&self, workflow_type: &str, version: &str) -> Option<Arc<Attached>> {
         let wanted = HostedType {
             workflow_type: workflow_type.to_owned(),
@@ -135,7 +135,10 @@ impl WorkflowHosts {
         let able = able.filter(|host| host.types.contains(&wanted));
         let newest = able.clone().next()?;
         able.filter(|host| host.build == newest.build)
-            .min_by_key(|host| (host.busy.load(Ordering::Relaxed), host.number))
+            .min_by_key(|host| {
+                let busy = host.busy.load(Ordering::Relaxed);
+                (host.host.is_stalled(), busy, host.number)
+            })
             .cloned()
     }
 }
@@ -155,5 +158,51 @@ impl Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         self.hosting.detached(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    struct Host(AtomicBool);
+
+    #[async_trait::async_trait]
+    impl WorkflowHost for Host {
+        async fn turn(&self, _: Activation) -> Result<Vec<Step>, HostError> {
+            Ok(Vec::new())
+        }
+
+        fn forget(&self, _: Uuid) {}
+
+        fn is_stalled(&self) -> bool {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn a_host_that_does_not_answer_is_asked_only_where_no_other_has_its_code() {
+        let hosts = WorkflowHosts::default();
+        let hosted = HostedType {
+            workflow_type: "trip".to_owned(),
+            version: String::new(),
+        };
+        let attach = |build: &str| {
+            let host = Arc::new(Host(AtomicBool::new(false)));
+            let types = BTreeSet::from([hosted.clone()]);
+            let number = hosts.attach(Arc::clone(&host) as _, types, build.to_owned());
+            (host, number)
+        };
+        let picked = || hosts.pick("trip", "").map(|host| host.number);
+        let (_, _) = attach("old");
+        let (first, one) = attach("new");
+        let (second, two) = attach("new");
+        assert_eq!(picked(), Some(one));
+        first.0.store(true, Ordering::SeqCst);
+        assert_eq!(picked(), Some(two));
+        second.0.store(true, Ordering::SeqCst);
+        assert_eq!(picked(), Some(one), "not other code");
     }
 }

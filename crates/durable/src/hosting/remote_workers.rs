@@ -57,6 +57,13 @@ impl RemoteWorkers {
         Ok(own)
     }
 
+    /// A worker of that name that has not gone, the newest one if it has several connections.
+    pub(super) fn namesake(&self, id: &str) -> Option<Arc<Shared>> {
+        let open = self.open.lock();
+        let mut newest_first = open.iter().rev().filter_map(Weak::upgrade);
+        newest_first.find(|worker| !worker.closed.is_cancelled() && worker.id() == id)
+    }
+
     fn registered(&self) -> Vec<Arc<Shared>> {
         let mut registered = Vec::new();
         self.open.lock().retain(|worker| {

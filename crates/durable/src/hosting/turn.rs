@@ -17,6 +17,11 @@ pub trait WorkflowHost: Send + Sync + 'static {
 
     /// The run's instance is not needed any more.
     fn forget(&self, run_id: Uuid);
+
+    /// Whether it has let a turn wait for too long and has answered none since: others with the same code are asked first.
+    fn is_stalled(&self) -> bool {
+        false
+    }
 }
 
 /// What has happened to a run.

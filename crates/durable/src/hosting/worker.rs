@@ -393,9 +393,23 @@ impl Shared {
             }
         }
         self.closed.cancelled().await;
-        if let Err(error) = node.store.deregister_worker(&self.profile.id).await {
+        if let Err(error) = self.leave().await {
             debug!(%error, "a worker could not be deregistered; it is taken for dead in a while");
         }
+    }
+
+    /// Takes its name from the list, or leaves it to the newest of its other connections: it has come back before this one was over.
+    async fn leave(&self) -> StoreResult<()> {
+        let node = &self.node;
+        while let Some(other) = node.remote_workers.namesake(&self.profile.id) {
+            other.register().await?;
+            // One that has gone meanwhile may have left before it was registered.
+            if !other.closed.is_cancelled() {
+                return Ok(());
+            }
+        }
+        node.store.deregister_worker(&self.profile.id).await?;
+        Ok(())
     }
 
     pub(super) fn beat(&self) -> WorkerBeat {
@@ -423,6 +437,10 @@ impl Shared {
                 Ok(())
             }
         }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.profile.id
     }
 
     async fn register(&self) -> StoreResult<()> {

@@ -81,6 +81,11 @@ impl Line {
         Ok(welcome)
     }
 
+    /// Whether a door is open to us, as the server said when we came.
+    pub(super) fn is_open(&self, door: Door) -> bool {
+        self.doors.contains(&door)
+    }
+
     /// The way that a call goes: the first that is open to us. Where none is, the server says so best.
     pub(super) fn door(&self, method: Method, touched: &[Touched<'_>]) -> Door {
         let resets = |touched: &Touched<'_>| matches!(touched, Touched::Turn { resets: true, .. });
@@ -93,7 +98,7 @@ impl Line {
             _ => true,
         });
         let first = ways.clone().next().copied().unwrap_or(Door::Operate);
-        ways.find(|door| self.doors.contains(door))
+        ways.find(|door| self.is_open(**door))
             .copied()
             .unwrap_or(first)
     }

@@ -7,9 +7,10 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::bell::Belfry;
+use super::calls::Door;
 use super::connect::Connect;
 use super::line::Line;
-use crate::persistence::{Shards, StoreError};
+use crate::persistence::{Shards, StoreError, StoreResult};
 use crate::{Error, Result};
 
 /// A server's store. Cheap to clone.
@@ -68,6 +69,21 @@ impl RemoteStore {
                 encodes_payloads: welcome.encodes_payloads,
             },
         })
+    }
+}
+
+impl RemoteStore {
+    /// For those who host code: refuses a token that may not, which would be refused again with every claim.
+    ///
+    /// # Errors
+    /// [`StoreError::Denied`].
+    pub(crate) fn require_work(&self) -> StoreResult<()> {
+        if self.line.is_open(Door::Work) {
+            return Ok(());
+        }
+        Err(StoreError::Denied(
+            "the token may not run workflows and activities; it takes one of the role worker or admin".to_owned(),
+        ))
     }
 }
 

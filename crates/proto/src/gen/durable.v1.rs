@@ -904,7 +904,7 @@ pub struct TaskHeartbeat {
     /// The task's lease.
     #[prost(message, optional, tag = "1")]
     pub lease: ::core::option::Option<Lease>,
-    /// Progress that the next attempt is given if this one fails, as JSON; absent: the lease is extended and no heartbeat counted.
+    /// Progress that the next attempt is given if this one fails, as JSON; absent: the lease is extended and no heartbeat counted. What is no JSON fails the task.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub details: ::core::option::Option<::prost::bytes::Bytes>,
 }
@@ -1018,10 +1018,10 @@ pub struct NewWorkflow {
     /// What happens if a run has the same `workflow_id`.
     #[prost(enumeration = "ReusePolicy", tag = "5")]
     pub reuse_policy: i32,
-    /// Time for the run and all its continuations; absent: no limit.
+    /// Time for the run and all its continuations, at least 1; absent: no limit.
     #[prost(uint64, optional, tag = "6")]
     pub execution_timeout_ms: ::core::option::Option<u64>,
-    /// Time for each iteration; absent: no limit.
+    /// Time for each iteration, at least 1; absent: no limit.
     #[prost(uint64, optional, tag = "7")]
     pub run_timeout_ms: ::core::option::Option<u64>,
     /// Attributes to find it by.
@@ -1181,7 +1181,7 @@ pub struct Hello {
     /// Tasks that it takes at once; 0: none for now.
     #[prost(uint32, tag = "6")]
     pub task_slots: u32,
-    /// Activations that it takes at once; 0 means 100.
+    /// Activations that it is sent at once; 0 means 100. They may wait in the worker: take few if its workflow code is slow, so that others get the rest.
     #[prost(uint32, tag = "7")]
     pub turn_slots: u32,
     /// Leases of tasks that it runs since an earlier session; they count as taken slots. For each that is lost, `CancelTask` follows.
@@ -1287,7 +1287,7 @@ pub struct Welcome {
     /// How long leases hold after the connection is lost.
     #[prost(uint64, tag = "2")]
     pub lease_ms: u64,
-    /// How long an activation may take; after that the run is given to another worker.
+    /// How long an activation may take once those before it are answered; after that its run is taken up again, by another worker if there is one.
     #[prost(uint64, tag = "3")]
     pub turn_timeout_ms: u64,
 }
@@ -1315,7 +1315,8 @@ pub struct ForgetRun {
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
 }
-/// What has happened to a run. To be answered by one `TurnAnswer`. A run has one activation at a time, save those with `ephemeral`.
+/// What has happened to a run. To be answered by one `TurnAnswer`. A run has one activation at a time, save those with `ephemeral`, and one that was not answered for
+/// twice `turn_timeout_ms`: the newer one counts.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Activation {
     /// To be repeated in the answer.
@@ -2233,7 +2234,7 @@ pub mod worker_client {
                 .insert(GrpcMethod::new("durable.v1.Worker", "ReleaseDurableTask"));
             self.inner.unary(req, path, codec).await
         }
-        /// Starts runs, one answer for each.
+        /// Starts runs, one answer for each. If one of them is described wrongly none is started; what fails later is the `refusal` of its own answer.
         pub async fn create_durable_workflow(
             &mut self,
             request: impl tonic::IntoRequest<super::CreateDurableWorkflowRequest>,
@@ -2369,7 +2370,7 @@ pub mod worker_server {
             &self,
             request: tonic::Request<super::ReleaseDurableTaskRequest>,
         ) -> std::result::Result<tonic::Response<super::TaskOutcomes>, tonic::Status>;
-        /// Starts runs, one answer for each.
+        /// Starts runs, one answer for each. If one of them is described wrongly none is started; what fails later is the `refusal` of its own answer.
         async fn create_durable_workflow(
             &self,
             request: tonic::Request<super::CreateDurableWorkflowRequest>,

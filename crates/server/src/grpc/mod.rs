@@ -47,7 +47,9 @@ pub fn routes(app: App) -> Router {
     ];
     router = with_health(router, &app, services);
     router = with_reflection(router);
-    router.layer(axum::middleware::from_fn_with_state(app, guard::admit))
+    router
+        .layer(axum::middleware::map_response(status::of_call))
+        .layer(axum::middleware::from_fn_with_state(app, guard::admit))
 }
 
 /// Adds a service under its name.

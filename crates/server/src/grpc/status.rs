@@ -1,5 +1,6 @@
 //! The one place where errors become gRPC statuses.
 
+use axum::response::Response;
 use durable_proto::convert::Malformed;
 use everruns_durable::Error;
 use everruns_durable::persistence::StoreError;
@@ -10,6 +11,9 @@ use crate::auth::Denied;
 
 /// After how many milliseconds to try again: gRPC clients with a retry policy keep to it by themselves.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+/// How the transport begins to say that bytes are no message.
+const NO_MESSAGE: &str = "failed to decode Protobuf message";
 
 /// Somebody is turned away.
 pub(super) fn denied(denied: &Denied) -> Status {
@@ -24,6 +28,30 @@ pub(super) fn denied(denied: &Denied) -> Status {
 /// A message is not what the contract says.
 pub(super) fn malformed(mistake: &Malformed) -> Status {
     Status::invalid_argument(mistake.to_string())
+}
+
+/// What the transport says of a message that it could not read, in the codes that the contract names. It has others for these: OUT_OF_RANGE for one that is too
+/// large, and INTERNAL for one that is no message, as if the server were at fault.
+pub(super) fn received(status: Status) -> Status {
+    let code = match status.code() {
+        Code::OutOfRange => Code::ResourceExhausted,
+        Code::Internal if status.message().starts_with(NO_MESSAGE) => Code::InvalidArgument,
+        _ => return status,
+    };
+    Status::new(code, status.message())
+}
+
+/// [`received`] for calls that were answered before they reached a service: there the status is all of the answer.
+pub(super) async fn of_call(response: Response) -> Response {
+    let Some(status) = Status::from_header_map(response.headers()) else {
+        return response;
+    };
+    let code = status.code();
+    let status = received(status);
+    if status.code() == code {
+        return response;
+    }
+    status.into_http()
 }
 
 /// The store's refusals and troubles.

@@ -3,6 +3,7 @@
 mod activities;
 mod cut;
 mod guarding;
+mod mistakes;
 mod noting;
 mod place;
 mod remote;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_server::auth::{Access, Role, TokenRecord};
+use durable_server::auth::{Access, Permission, Role, TokenRecord};
 use durable_testkit::audit;
 use everruns_durable::persistence::model::{RunFilter, WorkflowStatus};
 use everruns_durable::prelude::*;
@@ -81,6 +81,21 @@ async fn the_same_code_runs_through_a_server() {
     worker.shutdown().await.expect("stops");
     let report = audit::audit(&*place.store, None).await.expect("audited");
     assert!(report.is_clean(), "{report}");
+}
+
+#[tokio::test]
+async fn a_token_that_may_not_work_is_refused_before_anything_starts() {
+    let place = Place::guarded().await;
+    for role in Role::ALL {
+        let connect = Connect::to(&place.url).token(token_of(role));
+        let started = Worker::connect(connect).workflow::<ship>().start().await;
+        let may = role.permits(Permission::RunTasks);
+        assert_eq!(started.is_ok(), may, "{role}");
+        match started {
+            Ok(worker) => worker.shutdown().await.expect("stops"),
+            Err(error) => assert!(error.is_denied(), "{role}: {error}"),
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! Tasks, leases and outcomes between the wire and the library.
 
+use bytes::Bytes;
 use durable_proto::convert::{Malformed, failure, payload, payload_bytes, required, uuid};
 use durable_proto::v1;
-use everruns_durable::core::Timestamp;
+use everruns_durable::core::{Failure, Timestamp, error_types};
 use everruns_durable::persistence::model::{ClaimedTask, FinishOutcome, TaskLease, TaskOutcome};
 use v1::task_done::End;
 
@@ -58,17 +59,56 @@ pub(super) fn instant_ms(instant: Timestamp) -> i64 {
 }
 
 /// How a task ended; none: it was not run.
-pub(super) fn end(end: Option<End>) -> Result<Option<TaskOutcome>, Malformed> {
-    Ok(match required("end", end)? {
-        End::Result(result) => Some(TaskOutcome::Completed {
-            result: payload("result", result)?,
-        }),
-        End::Failure(message) => Some(TaskOutcome::Failed {
-            failure: failure("failure", message)?,
-        }),
-        End::Cancelled(reason) => Some(TaskOutcome::Cancelled { reason }),
-        End::Released(_) => None,
-    })
+pub(super) fn ended(end: Option<End>) -> Option<TaskOutcome> {
+    match end {
+        Some(End::Result(result)) => Some(completed(result)),
+        Some(End::Failure(message)) => Some(failed(Some(message))),
+        Some(End::Cancelled(reason)) => Some(TaskOutcome::Cancelled { reason }),
+        Some(End::Released(_)) => None,
+        None => Some(unreadable(&Malformed::new("end", "it is missing"))),
+    }
+}
+
+/// It answered.
+pub(super) fn completed(result: Bytes) -> TaskOutcome {
+    match payload("result", result) {
+        Ok(result) => TaskOutcome::Completed { result },
+        Err(mistake) => unreadable(&mistake),
+    }
+}
+
+/// It failed. Where only the details cannot be read, what it said is kept as the cause.
+pub(super) fn failed(message: Option<v1::Failure>) -> TaskOutcome {
+    let message = match required("failure", message) {
+        Ok(message) => message,
+        Err(mistake) => return unreadable(&mistake),
+    };
+    let said = v1::Failure {
+        r#type: message.r#type.clone(),
+        message: message.message.clone(),
+        ..v1::Failure::default()
+    };
+    let failure = match (failure("failure", message), failure("failure", said)) {
+        (Ok(failure), _) => failure,
+        (Err(mistake), Ok(said)) => invalid(&mistake).with_cause(said),
+        (Err(mistake), Err(_)) => invalid(&mistake),
+    };
+    TaskOutcome::Failed { failure }
+}
+
+/// An attempt of which the worker sent what cannot be read has failed, as with a result that is too large: to try again would end the same, and the
+/// worker's other tasks have nothing to do with it.
+pub(super) fn unreadable(mistake: &Malformed) -> TaskOutcome {
+    TaskOutcome::Failed {
+        failure: invalid(mistake),
+    }
+}
+
+fn invalid(mistake: &Malformed) -> Failure {
+    let message = format!(
+        "what the worker sent of the activity cannot be read: {mistake}; send JSON, which has no NaN and no infinity"
+    );
+    Failure::new(error_types::INVALID_OUTPUT, message).non_retryable()
 }
 
 /// What became of an answer.

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use durable_proto::convert::Malformed;
 use durable_proto::v1;
 use everruns_durable::hosting::WorkerProfile;
-use everruns_durable::persistence::limits::NAME_BYTES_MAX;
+use everruns_durable::persistence::StoreError;
+use everruns_durable::persistence::limits::{
+    ID_BYTES_MAX, TEXT_BYTES_MAX, check_batch, check_name, check_text,
+};
 use everruns_durable::persistence::model::{HostedType, TaskLease};
 use tonic::Status;
 
@@ -19,8 +22,6 @@ pub(super) const TASK_SLOTS_MAX: u32 = 10_000;
 const TURN_SLOTS_DEFAULT: u32 = 100;
 /// Most activations that a worker may take at once.
 const TURN_SLOTS_MAX: u32 = 10_000;
-/// Most types of either kind.
-const TYPES_MAX: usize = 10_000;
 
 /// A worker that has introduced itself.
 #[derive(Debug)]
@@ -56,10 +57,13 @@ fn read(hello: v1::Hello) -> Result<Introduced, Malformed> {
             "a worker needs at least one activity type or workflow type",
         ));
     }
-    let types = hello.activity_types.len().max(hello.workflow_types.len());
-    if types > TYPES_MAX {
-        let problem = format!("{types} types, the limit is {TYPES_MAX}");
-        return Err(Malformed::new("activity_types", problem));
+    let counts = [
+        ("activity_types", hello.activity_types.len()),
+        ("workflow_types", hello.workflow_types.len()),
+        ("holding", hello.holding.len()),
+    ];
+    for (place, count) in counts {
+        kept(place, check_batch("of them", count))?;
     }
     let activity_types: Result<BTreeSet<String>, Malformed> = hello
         .activity_types
@@ -72,7 +76,7 @@ fn read(hello: v1::Hello) -> Result<Introduced, Malformed> {
         .map(|hosted| {
             Ok(HostedType {
                 workflow_type: name("workflow_types.workflow_type", hosted.workflow_type)?,
-                version: hosted.version,
+                version: text("workflow_types.version", hosted.version, ID_BYTES_MAX)?,
             })
         })
         .collect();
@@ -93,12 +97,13 @@ fn read(hello: v1::Hello) -> Result<Introduced, Malformed> {
     } else {
         name("build", hello.build)?
     };
+    let hostname = text("hostname", hello.hostname, TEXT_BYTES_MAX)?;
     Ok(Introduced {
         profile: WorkerProfile {
             id,
             group,
             build,
-            hostname: Some(hello.hostname).filter(|name| !name.is_empty()),
+            hostname: Some(hostname).filter(|name| !name.is_empty()),
             activity_types: activity_types?,
             workflow_types: workflow_types.collect(),
             slots: hello.task_slots.min(TASK_SLOTS_MAX) as usize,
@@ -114,9 +119,105 @@ fn read(hello: v1::Hello) -> Result<Introduced, Malformed> {
 
 fn name(place: &str, text: String) -> Result<String, Malformed> {
     let text = durable_proto::convert::named(place, text)?;
-    if text.len() > NAME_BYTES_MAX {
-        let problem = format!("{} bytes, the limit is {NAME_BYTES_MAX}", text.len());
-        return Err(Malformed::new(place, problem));
-    }
+    kept(place, check_name("bytes", &text))?;
     Ok(text)
+}
+
+fn text(place: &str, text: String, limit: usize) -> Result<String, Malformed> {
+    kept(place, check_text("bytes", &text, limit))?;
+    Ok(text)
+}
+
+/// What no store keeps is refused here: whoever works for this worker would be refused again and again.
+fn kept(place: &str, checked: Result<(), StoreError>) -> Result<(), Malformed> {
+    checked.map_err(|error| {
+        let problem = match error {
+            StoreError::Limit { what, found, limit } => {
+                format!("{found} {what}, the limit is {limit}")
+            }
+            _ => "it holds a NUL character".to_owned(),
+        };
+        Malformed::new(place, problem)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use everruns_durable::persistence::limits::{BATCH_ITEMS_MAX, NAME_BYTES_MAX};
+
+    use super::*;
+
+    fn hosted(workflow_type: &str, version: &str) -> v1::WorkflowType {
+        v1::WorkflowType {
+            workflow_type: workflow_type.to_owned(),
+            version: version.to_owned(),
+        }
+    }
+
+    fn hello() -> v1::Hello {
+        v1::Hello {
+            worker_id: "w".to_owned(),
+            build: "1".to_owned(),
+            hostname: "here".to_owned(),
+            group: "g".to_owned(),
+            activity_types: vec!["greet".to_owned()],
+            workflow_types: vec![hosted("trip", "v1")],
+            ..v1::Hello::default()
+        }
+    }
+
+    /// Spoils one part of a hello by a text.
+    type Spoil = fn(&mut v1::Hello, String);
+
+    const PARTS: [(&str, usize, Spoil); 7] = [
+        ("worker_id", NAME_BYTES_MAX, |hello, text| {
+            hello.worker_id = text;
+        }),
+        ("group", NAME_BYTES_MAX, |hello, text| hello.group = text),
+        ("build", NAME_BYTES_MAX, |hello, text| hello.build = text),
+        ("hostname", TEXT_BYTES_MAX, |hello, text| {
+            hello.hostname = text;
+        }),
+        ("activity_types", NAME_BYTES_MAX, |hello, text| {
+            hello.activity_types.push(text);
+        }),
+        (
+            "workflow_types.workflow_type",
+            NAME_BYTES_MAX,
+            |hello, text| hello.workflow_types.push(hosted(&text, "")),
+        ),
+        ("workflow_types.version", ID_BYTES_MAX, |hello, text| {
+            hello.workflow_types.push(hosted("trip", &text));
+        }),
+    ];
+
+    #[test]
+    fn what_no_store_keeps_is_refused_by_its_place() {
+        for (place, limit, spoil) in PARTS {
+            let given = |text: String| {
+                let mut hello = hello();
+                spoil(&mut hello, text);
+                read(hello)
+            };
+            given("x".repeat(limit)).expect(place);
+            for bad in ["x".repeat(limit + 1), "a\0b".to_owned()] {
+                let mistake = given(bad).expect_err(place);
+                assert_eq!(mistake.place, place, "{mistake}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_one_claim_can_name_is_refused() {
+        let many = |count: usize| v1::Hello {
+            workflow_types: (0..count).map(|n| hosted(&format!("t{n}"), "")).collect(),
+            ..hello()
+        };
+        assert!(read(many(BATCH_ITEMS_MAX)).is_ok());
+        let mistake = read(many(BATCH_ITEMS_MAX + 1)).expect_err("too many");
+        assert_eq!(mistake.place, "workflow_types");
+        let mut holding = hello();
+        holding.holding = vec![v1::Lease::default(); BATCH_ITEMS_MAX + 1];
+        assert_eq!(read(holding).expect_err("too many").place, "holding");
+    }
 }

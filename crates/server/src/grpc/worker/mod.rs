@@ -1,8 +1,10 @@
 //! `durable.v1.Worker`: workers and clients in any language.
 
+mod activation;
 mod convert;
 mod hello;
 mod outbox;
+mod pace;
 mod runs;
 mod session;
 mod tasks;
@@ -91,7 +93,8 @@ impl v1::worker_server::Worker for Service {
         &self,
         request: Request<v1::HeartbeatDurableTaskRequest>,
     ) -> Result<Response<v1::HeartbeatDurableTaskResponse>, Status> {
-        let beaten = tasks::heartbeat(&self.app, request.into_inner());
+        let hosting = self.hosting()?;
+        let beaten = tasks::heartbeat(&self.app, &hosting, request.into_inner());
         Ok(Response::new(beaten.await?))
     }
 

@@ -29,6 +29,18 @@ impl Outbox {
         self.sender.send(Ok(wrapped(message))).await.is_ok()
     }
 
+    /// Waits for room: what is sent by the answer is sent at once. None: the worker has gone. Cancel-safe.
+    pub(super) async fn way(&self) -> Option<Way<'_>> {
+        self.sender.reserve().await.ok().map(Way)
+    }
+
+    /// Asks a task to stop.
+    pub(super) async fn cancel(&self, lease: &TaskLease, reason: String) {
+        let lease = Some(lease_message(lease));
+        let stop = v1::CancelTask { lease, reason };
+        self.send(Message::CancelTask(stop)).await;
+    }
+
     /// Sends from where nobody can wait.
     pub(super) fn post(&self, message: Message) {
         if let Err(mpsc::error::TrySendError::Full(message)) =
@@ -50,6 +62,15 @@ impl Outbox {
     }
 }
 
+/// Room for one message.
+pub(super) struct Way<'a>(mpsc::Permit<'a, Result<v1::ServerMessage, Status>>);
+
+impl Way<'_> {
+    pub(super) fn send(self, message: Message) {
+        self.0.send(Ok(wrapped(message)));
+    }
+}
+
 fn wrapped(message: Message) -> v1::ServerMessage {
     let message = Some(message);
     v1::ServerMessage { message }
@@ -62,10 +83,7 @@ impl TaskSink for Outbox {
     }
 
     async fn stop(&self, lease: TaskLease) {
-        let stop = v1::CancelTask {
-            lease: Some(lease_message(&lease)),
-            reason: "the task was cancelled, its time is up, or its lease is lost".to_owned(),
-        };
-        self.send(Message::CancelTask(stop)).await;
+        let reason = "the task was cancelled, its time is up, or its lease is lost";
+        self.cancel(&lease, reason.to_owned()).await;
     }
 }

@@ -7,6 +7,7 @@ use durable_proto::convert::{
 };
 use durable_proto::v1;
 use everruns_durable::Client;
+use everruns_durable::client::{Start, Untyped};
 use everruns_durable::persistence::model::{ReusePolicy, RunRecord};
 use futures_util::future::join_all;
 use tonic::Status;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::convert::instant_ms;
 use crate::App;
-use crate::auth::{Denied, Principal};
+use crate::auth::Principal;
 use crate::grpc::status;
 use crate::namesake;
 
@@ -34,82 +35,121 @@ pub(super) async fn create(
     let client = app
         .acting(principal, "CreateDurableWorkflow", None)
         .map_err(|error| status::library(&error))?;
-    let starts = request.workflows.into_iter().enumerate();
-    let started = starts.map(|(index, new)| start(&client, principal, index, new));
-    let workflows: Result<Vec<_>, Status> = join_all(started).await.into_iter().collect();
-    let workflows = workflows?;
+    // All of them, before the first is started.
+    let new = request.workflows.into_iter().enumerate();
+    let plans = new.map(|(index, new)| {
+        let place = format!("workflows[{index}]");
+        let plan = planned(&client, new);
+        let plan = plan.map_err(|mistake| status::malformed(&mistake.within(&place)))?;
+        match plan.start.check() {
+            Ok(()) => Ok(plan),
+            Err(error) => Err(Status::invalid_argument(format!("{place}: {error}"))),
+        }
+    });
+    let plans: Result<Vec<Plan>, Status> = plans.collect();
+    let started = plans?
+        .into_iter()
+        .map(|plan| start(&client, principal, plan));
+    let workflows = told(join_all(started).await)?;
     Ok(v1::CreateDurableWorkflowResponse { workflows })
 }
 
-async fn start(
-    client: &Client,
-    principal: &Principal,
-    index: usize,
-    new: v1::NewWorkflow,
-) -> Result<v1::CreatedWorkflow, Status> {
-    let misread = |mistake: Malformed| {
-        let mistake = mistake.within(&format!("workflows[{index}]"));
-        status::malformed(&mistake)
+/// What has been started must be told, so that the errors of the others are theirs. Where none was, the first is that of the call: its code says how to try again.
+fn told(
+    started: Vec<Result<v1::CreatedWorkflow, Status>>,
+) -> Result<Vec<v1::CreatedWorkflow>, Status> {
+    let is_none_started = started.iter().all(Result::is_err);
+    let own = |started: Result<_, Status>| match started {
+        Err(status) if !is_none_started => Ok(refused(status.message())),
+        started => started,
     };
-    let workflow_type = named("workflow_type", new.workflow_type).map_err(misread)?;
-    let input = payload("input", new.input).map_err(misread)?;
+    started.into_iter().map(own).collect()
+}
+
+/// A run that can be started as far as it can be seen.
+struct Plan {
+    run_id: Uuid,
+    workflow_id: Option<String>,
+    start: Start<Untyped>,
+}
+
+fn planned(client: &Client, new: v1::NewWorkflow) -> Result<Plan, Malformed> {
+    let workflow_type = named("workflow_type", new.workflow_type)?;
+    let input = payload("input", new.input)?;
     if workflow_type == durable_program::PROGRAM_TYPE {
         let checked = durable_program::check(&input);
-        checked.map_err(|mistake| misread(Malformed::new("input", mistake.to_string())))?;
-    }
-    let refused = |denied: Denied| {
-        Ok(v1::CreatedWorkflow {
-            refusal: denied.to_string(),
-            ..v1::CreatedWorkflow::default()
-        })
-    };
-    let store = client.store().as_ref();
-    let workflow_id = Some(&*new.workflow_id).filter(|id| !id.is_empty());
-    let checked = namesake::check(store, principal, workflow_id).await;
-    if let Err(denied) = checked.map_err(|error| status::store(&error))? {
-        return refused(denied);
+        checked.map_err(|mistake| Malformed::new("input", mistake.to_string()))?;
     }
     let run_id = Uuid::now_v7();
+    let workflow_id = Some(new.workflow_id).filter(|id| !id.is_empty());
     let mut start = client.start_named(workflow_type, input).run_id(run_id);
-    start = start.reuse_policy(reuse_policy(new.reuse_policy).map_err(misread)?);
-    if !new.workflow_id.is_empty() {
-        start = start.workflow_id(new.workflow_id);
+    start = start.reuse_policy(reuse_policy(new.reuse_policy)?);
+    if let Some(id) = &workflow_id {
+        start = start.workflow_id(id);
     }
     if !new.idempotency_key.is_empty() {
         start = start.idempotency_key(new.idempotency_key);
     }
     if let Some(ms) = new.execution_timeout_ms {
-        start = start.execution_timeout(Duration::from_millis(ms));
+        start = start.execution_timeout(timeout("execution_timeout_ms", ms)?);
     }
     if let Some(ms) = new.run_timeout_ms {
-        start = start.run_timeout(Duration::from_millis(ms));
+        start = start.run_timeout(timeout("run_timeout_ms", ms)?);
     }
-    let given = attributes("search_attributes", new.search_attributes).map_err(misread)?;
-    for (name, value) in given {
+    for (name, value) in attributes("search_attributes", new.search_attributes)? {
         if let Some(value) = value {
             start = start.attribute(name, value);
         }
     }
     if !new.memo.is_empty() {
-        start = start.memo(&payload("memo", new.memo).map_err(misread)?);
+        start = start.memo(&payload("memo", new.memo)?);
     }
-    match start.await {
+    Ok(Plan {
+        run_id,
+        workflow_id,
+        start,
+    })
+}
+
+fn timeout(place: &str, ms: u64) -> Result<Duration, Malformed> {
+    if ms == 0 {
+        return Err(Malformed::new(
+            place,
+            "it must be at least 1; leave it out for none",
+        ));
+    }
+    Ok(Duration::from_millis(ms))
+}
+
+async fn start(
+    client: &Client,
+    principal: &Principal,
+    plan: Plan,
+) -> Result<v1::CreatedWorkflow, Status> {
+    let store = client.store().as_ref();
+    let checked = namesake::check(store, principal, plan.workflow_id.as_deref()).await;
+    if let Err(denied) = checked.map_err(|error| status::store(&error))? {
+        return Ok(refused(denied));
+    }
+    match plan.start.await {
         Ok(handle) => Ok(v1::CreatedWorkflow {
             run_id: handle.id().to_string(),
-            created: handle.id() == run_id,
+            created: handle.id() == plan.run_id,
             refusal: String::new(),
         }),
         Err(error) if error.is_conflict() || error.is_run_finished() => {
             let hidden = namesake::refusal(store, principal, &error).await;
-            match hidden.map_err(|error| status::store(&error))? {
-                Some(denied) => refused(denied),
-                None => Ok(v1::CreatedWorkflow {
-                    refusal: error.to_string(),
-                    ..v1::CreatedWorkflow::default()
-                }),
-            }
+            let hidden = hidden.map_err(|error| status::store(&error))?;
+            Ok(hidden.map_or_else(|| refused(&error), refused))
         }
         Err(error) => Err(status::library(&error)),
+    }
+}
+
+fn refused(why: impl std::fmt::Display) -> v1::CreatedWorkflow {
+    v1::CreatedWorkflow {
+        refusal: why.to_string(),
+        ..v1::CreatedWorkflow::default()
     }
 }
 
@@ -180,4 +220,24 @@ fn at_most(what: &str, count: usize) -> Result<(), Status> {
     let message =
         format!("{what}: {count} in one call, the limit is {RUNS_MAX}; send them in several");
     Err(Status::resource_exhausted(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_beside_a_start_is_its_own_refusal_and_alone_that_of_the_call() {
+        let started = || v1::CreatedWorkflow {
+            run_id: "r".to_owned(),
+            created: true,
+            refusal: String::new(),
+        };
+        let failed = || Err(Status::unavailable("gone"));
+        let workflows = told(vec![Ok(started()), failed()]).expect("one is started");
+        assert_eq!(workflows, [started(), refused("gone")]);
+        let status = told(vec![failed(), failed()]).expect_err("none is started");
+        assert_eq!(status.code(), tonic::Code::Unavailable);
+        assert_eq!(told(Vec::new()).expect("nothing was asked"), []);
+    }
 }

@@ -6,14 +6,16 @@
 //! ```
 //!
 //! A session that ends by the worker's word gives its tasks back at once. One that breaks keeps their leases until those run out: the worker may be
-//! there again in a moment, and go on. So does one whose token counts no more: the worker may come back with its successor.
+//! there again in a moment, and go on. So does one whose token counts no more (the worker may come back with its successor), and one that answers no
+//! workflow turns any more.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_proto::convert::Malformed;
+use durable_proto::convert::{Malformed, payload, required};
 use durable_proto::v1;
 use everruns_durable::hosting::{Attachment, Hosting, RemoteWorker};
+use everruns_durable::persistence::model::{TaskLease, TaskOutcome};
 use futures_util::Stream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -24,7 +26,7 @@ use tracing::{debug, info, warn};
 use v1::server_message::Message as Outgoing;
 use v1::worker_message::Message as Incoming;
 
-use super::convert::{end, lease, outcome, release_outcome};
+use super::convert::{ended, lease, outcome, release_outcome, unreadable};
 use super::hello::{Introduced, TASK_SLOTS_MAX, introduced};
 use super::outbox::{OUTBOX_MAX, Outbox};
 use super::turns::{TURN_TIMEOUT, Turns};
@@ -85,7 +87,7 @@ async fn serve(
         }))
         .await;
     info!(worker_id, %session_id, token = pass.principal().name, "a worker has connected");
-    let turns = Turns::new(outbox.clone(), turn_slots);
+    let turns = Turns::new(worker_id.clone(), outbox.clone(), turn_slots);
     let mut attachment = None;
     if !hosted.is_empty() {
         let host = Arc::clone(&turns);
@@ -112,7 +114,10 @@ async fn serve(
     left?;
     match ended {
         Ended::Said => Ok(()),
-        Ended::Broken(status) | Ended::Refused(status) | Ended::Denied(status) => Err(status),
+        Ended::Broken(status)
+        | Ended::Refused(status)
+        | Ended::Denied(status)
+        | Ended::Stuck(status) => Err(status),
     }
 }
 
@@ -126,6 +131,8 @@ enum Ended {
     Refused(Status),
     /// Its token counts no more.
     Denied(Status),
+    /// It holds all places for workflow turns, and answers none.
+    Stuck(Status),
 }
 
 impl Ended {
@@ -135,6 +142,7 @@ impl Ended {
             Self::Broken(_) => "connection lost",
             Self::Refused(_) => "refused",
             Self::Denied(_) => "its token counts no more",
+            Self::Stuck(_) => "answers no workflow turns",
         }
     }
 }
@@ -166,6 +174,7 @@ impl Session {
                     continue;
                 }
                 denied = pass.lost() => return Ended::Denied(status::denied(&denied)),
+                () = self.turns.stuck() => return Ended::Stuck(stuck()),
                 // It reads no more: what is left to say would wait for ever.
                 () = self.outbox.closed() => {
                     return Ended::Broken(Status::cancelled("the worker reads no more"));
@@ -175,7 +184,7 @@ impl Session {
             let message = match message {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ended::Said,
-                Err(status) => return Ended::Broken(status),
+                Err(status) => return Ended::Broken(status::received(status)),
             };
             if let Err(mistake) = self.take(message, attachment).await {
                 return Ended::Refused(status::malformed(&mistake));
@@ -183,9 +192,14 @@ impl Session {
         }
     }
 
-    async fn go_elsewhere(&self, attachment: &mut Option<Attachment>) {
+    fn take_nothing_new(&self, attachment: &mut Option<Attachment>) {
         self.worker.stop_accepting();
         *attachment = None;
+        self.turns.stop_sending();
+    }
+
+    async fn go_elsewhere(&self, attachment: &mut Option<Attachment>) {
+        self.take_nothing_new(attachment);
         let reason = "the server is about to stop".to_owned();
         let message = v1::GoElsewhere { reason };
         self.outbox.send(Outgoing::GoElsewhere(message)).await;
@@ -196,7 +210,7 @@ impl Session {
         message: v1::WorkerMessage,
         attachment: &mut Option<Attachment>,
     ) -> Result<(), Malformed> {
-        let message = durable_proto::convert::required("message", message.message)?;
+        let message = required("message", message.message)?;
         match message {
             Incoming::Hello(_) => {
                 return Err(Malformed::new(
@@ -205,31 +219,40 @@ impl Session {
                 ));
             }
             Incoming::TaskDone(done) => self.done(done).await?,
-            Incoming::Heartbeat(beat) => {
-                let lease = lease(beat.lease).map_err(|mistake| mistake.within("heartbeat"))?;
-                if let Some(details) = beat.details {
-                    let details = durable_proto::convert::payload("heartbeat.details", details)?;
-                    self.worker.heartbeat(&lease, details);
-                }
-            }
+            Incoming::Heartbeat(beat) => self.beat(beat).await?,
             Incoming::Slots(slots) => {
                 self.worker
                     .set_slots(slots.task_slots.min(TASK_SLOTS_MAX) as usize);
             }
             Incoming::TurnAnswer(answer) => self.turns.answered(answer)?,
-            Incoming::Goodbye(_) => {
-                self.worker.stop_accepting();
-                *attachment = None;
+            Incoming::Goodbye(_) => self.take_nothing_new(attachment),
+        }
+        Ok(())
+    }
+
+    async fn done(&self, done: v1::TaskDone) -> Result<(), Malformed> {
+        let lease = lease(done.lease).map_err(|mistake| mistake.within("task_done"))?;
+        self.settle(lease, ended(done.end)).await;
+        Ok(())
+    }
+
+    async fn beat(&self, beat: v1::TaskHeartbeat) -> Result<(), Malformed> {
+        let lease = lease(beat.lease).map_err(|mistake| mistake.within("heartbeat"))?;
+        let Some(details) = beat.details else {
+            return Ok(());
+        };
+        match payload("heartbeat.details", details) {
+            Ok(details) => self.worker.heartbeat(&lease, details),
+            Err(mistake) => {
+                self.outbox.cancel(&lease, mistake.to_string()).await;
+                self.settle(lease, Some(unreadable(&mistake))).await;
             }
         }
         Ok(())
     }
 
-    /// Stores how a task ended, beside the stream: the worker is told when it is done.
-    async fn done(&self, done: v1::TaskDone) -> Result<(), Malformed> {
-        let within = |mistake: Malformed| mistake.within("task_done");
-        let lease = lease(done.lease).map_err(within)?;
-        let end = end(done.end).map_err(within)?;
+    /// Stores how a task ended, beside the stream: the worker is told when it is done. None: it was not run.
+    async fn settle(&self, lease: TaskLease, end: Option<TaskOutcome>) {
         let (worker, outbox) = (Arc::clone(&self.worker), self.outbox.clone());
         let permit = Arc::clone(&self.results).acquire_owned().await;
         self.storing.spawn(async move {
@@ -254,7 +277,6 @@ impl Session {
                 }
             }
         });
-        Ok(())
     }
 
     /// Waits for what is being stored, and gives back what was not answered where the worker has left by its own word.
@@ -273,12 +295,19 @@ impl Session {
     }
 }
 
+fn stuck() -> Status {
+    Status::unavailable(format!(
+        "none of the activations was answered within {TURN_TIMEOUT:?}, and there is no place for more; connect again, with fewer turn_slots perhaps"
+    ))
+}
+
 /// The introduction.
 async fn first(incoming: &mut Streaming<v1::WorkerMessage>) -> Result<v1::Hello, Status> {
     let message = tokio::time::timeout(HELLO_TIMEOUT, incoming.message()).await;
     let message = message.map_err(|_| {
         Status::deadline_exceeded(format!("no hello within {HELLO_TIMEOUT:?}; say it first"))
-    })??;
+    })?;
+    let message = message.map_err(status::received)?;
     match message.and_then(|message| message.message) {
         Some(Incoming::Hello(hello)) => Ok(hello),
         Some(_) => Err(Status::invalid_argument("the first message must be hello")),

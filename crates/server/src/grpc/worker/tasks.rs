@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_proto::convert::{failure, payload, required};
+use durable_proto::convert::payload;
 use durable_proto::v1;
 use everruns_durable::hosting::Hosting;
 use everruns_durable::persistence::model::{LeaseExtension, LeaseState, TaskLease, TaskOutcome};
@@ -10,7 +10,9 @@ use futures_util::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::convert::{lease, outcome, release_outcome, task_message};
+use super::convert::{
+    completed, failed, lease, outcome, release_outcome, task_message, unreadable,
+};
 use crate::App;
 use crate::auth::{Principal, WatchedPass};
 use crate::grpc::status;
@@ -51,27 +53,29 @@ pub(super) async fn complete(
     hosting: &Hosting,
     request: v1::CompleteDurableTaskRequest,
 ) -> Result<v1::TaskOutcomes, Status> {
-    let read = |(index, task): (usize, v1::CompletedTask)| {
-        let result = payload("result", task.result)
-            .and_then(|result| Ok((lease(task.lease)?, TaskOutcome::Completed { result })));
-        result.map_err(|mistake| status::malformed(&mistake.within(&format!("tasks[{index}]"))))
-    };
-    let ended: Result<Vec<_>, Status> = request.tasks.into_iter().enumerate().map(read).collect();
-    finish(hosting, ended?).await
+    let tasks = request.tasks.into_iter();
+    let ended = tasks.map(|task| (task.lease, completed(task.result)));
+    finish(hosting, leased(ended)?).await
 }
 
 pub(super) async fn fail(
     hosting: &Hosting,
     request: v1::FailDurableTaskRequest,
 ) -> Result<v1::TaskOutcomes, Status> {
-    let read = |(index, task): (usize, v1::FailedTask)| {
-        let result = required("failure", task.failure)
-            .and_then(|message| failure("failure", message))
-            .and_then(|failure| Ok((lease(task.lease)?, TaskOutcome::Failed { failure })));
-        result.map_err(|mistake| status::malformed(&mistake.within(&format!("tasks[{index}]"))))
+    let tasks = request.tasks.into_iter();
+    let ended = tasks.map(|task| (task.lease, failed(task.failure)));
+    finish(hosting, leased(ended)?).await
+}
+
+/// Items with their leases read. One whose lease cannot be read is nobody's: the call is refused before anything is done.
+fn leased<T>(
+    items: impl Iterator<Item = (Option<v1::Lease>, T)>,
+) -> Result<Vec<(TaskLease, T)>, Status> {
+    let read = |(index, (message, item))| {
+        let read = lease(message).map_err(|mistake| mistake.within(&format!("tasks[{index}]")));
+        Ok((read.map_err(|mistake| status::malformed(&mistake))?, item))
     };
-    let ended: Result<Vec<_>, Status> = request.tasks.into_iter().enumerate().map(read).collect();
-    finish(hosting, ended?).await
+    items.enumerate().map(read).collect()
 }
 
 async fn finish(
@@ -91,26 +95,36 @@ async fn finish(
 
 pub(super) async fn heartbeat(
     app: &App,
+    hosting: &Hosting,
     request: v1::HeartbeatDurableTaskRequest,
 ) -> Result<v1::HeartbeatDurableTaskResponse, Status> {
     let extend = lease_time(request.lease_ms);
-    let read = |(index, beat): (usize, v1::TaskHeartbeat)| {
-        let details = beat.details.map(|details| payload("details", details));
-        let result = details.transpose().and_then(|heartbeat| {
-            Ok(LeaseExtension {
-                lease: lease(beat.lease)?,
+    let beats = request.tasks.into_iter();
+    let beats = leased(beats.map(|beat| (beat.lease, beat.details)))?;
+    let (mut extensions, mut unread) = (Vec::new(), Vec::new());
+    let mut is_read = Vec::with_capacity(beats.len());
+    for (lease, details) in beats {
+        let details = details.map(|details| payload("details", details));
+        is_read.push(!matches!(details, Some(Err(_))));
+        match details.transpose() {
+            Ok(heartbeat) => extensions.push(LeaseExtension {
+                lease,
                 extend,
                 heartbeat,
-            })
-        });
-        result.map_err(|mistake| status::malformed(&mistake.within(&format!("tasks[{index}]"))))
-    };
-    let beats: Result<Vec<_>, Status> = request.tasks.into_iter().enumerate().map(read).collect();
-    let states = app.store().extend_leases(beats?, None).await;
+            }),
+            Err(mistake) => unread.push((lease, unreadable(&mistake))),
+        }
+    }
+    let states = app.store().extend_leases(extensions, None).await;
     let states = states.map_err(|error| status::store(&error))?;
-    let held = |state: &LeaseState| matches!(state, LeaseState::Extended { .. });
+    if !unread.is_empty() {
+        finish(hosting, unread).await?;
+    }
+    let mut states = states.into_iter();
+    let held =
+        |is_read: bool| is_read && matches!(states.next(), Some(LeaseState::Extended { .. }));
     Ok(v1::HeartbeatDurableTaskResponse {
-        held: states.iter().map(held).collect(),
+        held: is_read.into_iter().map(held).collect(),
     })
 }
 
