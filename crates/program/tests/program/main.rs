@@ -6,6 +6,8 @@ mod endings;
 mod expressions;
 mod guide;
 mod http;
+mod inputs;
+mod limits;
 mod mistakes;
 mod mistakes_of_children;
 mod programs;
