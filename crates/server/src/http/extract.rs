@@ -7,6 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use everruns_durable::core::payload::DEPTH_MAX;
+use everruns_durable::core::strict::Strict;
 use everruns_durable::core::{Payload, PayloadError};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -88,9 +89,13 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// Grammar and depth are judged before any of it is looked into.
 fn parse<T: DeserializeOwned>(bytes: Bytes) -> Result<T, Problem> {
     let text = Payload::from_json_text(bytes).map_err(|error| not_json(&error))?;
-    serde_json::from_slice(text.as_bytes()).map_err(|error| {
-        Problem::new(Code::InvalidBody, error.to_string()).hint("/openapi.json has the fields")
-    })
+    match serde_json::from_slice(text.as_bytes()) {
+        Ok(Strict(body)) => Ok(body),
+        Err(error) => {
+            Err(Problem::new(Code::InvalidBody, error.to_string())
+                .hint("/openapi.json has the fields"))
+        }
+    }
 }
 
 fn not_json(error: &PayloadError) -> Problem {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use everruns_durable::core::strict::Strict;
 use everruns_durable::core::{AttributeValue, Failure, Payload, Timestamp};
 use everruns_durable::persistence::model::Attributes;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,8 @@ pub(super) enum AttributeView {
     /// Text.
     Text(String),
     /// An instant.
-    Time(TimeAttribute),
+    #[schema(value_type = TimeAttribute)]
+    Time(Strict<TimeAttribute>),
 }
 
 /// An instant, told apart from text.
@@ -102,7 +104,7 @@ impl From<AttributeValue> for AttributeView {
             AttributeValue::Text(value) => Self::Text(value),
             AttributeValue::Time(value) => {
                 let r#type = TimeMark::Time;
-                Self::Time(TimeAttribute { r#type, value })
+                Self::Time(Strict(TimeAttribute { r#type, value }))
             }
         }
     }
