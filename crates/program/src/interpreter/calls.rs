@@ -4,9 +4,9 @@ use everruns_durable::core::{ActivityOptions, RetryPolicy};
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::prelude::Payload;
 
-use super::Interpreter;
 use super::exit::{Exit, Flow, raised, told};
 use super::strand::Strand;
+use super::{Interpreter, SetVar};
 use crate::PROGRAM_TYPE;
 use crate::expr::{Expr, ExpressionError};
 use crate::fields::check_computed_variables;
@@ -109,7 +109,11 @@ impl<'p> Interpreter<'p> {
         let watched = updates.clone();
         let until = self
             .ctx
-            .until(move || watched.with(|updates| updates.has_come(key)));
+            .until(move || watched.with(|updates| updates.has_come(key)))
+            .described(match name.as_deref() {
+                None | Some(SetVar::UPDATE) => format!("an update {:?}", SetVar::UPDATE),
+                Some(name) => format!("an update {:?} of variable {name:?}", SetVar::UPDATE),
+            });
         let waited = self.wait(strand, until).await;
         let given = updates.update(|updates| updates.stop(key));
         waited.map(|()| given.unwrap_or_default())

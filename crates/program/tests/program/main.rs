@@ -13,4 +13,5 @@ mod mistakes_of_children;
 mod programs;
 mod random;
 mod relations;
+mod why;
 mod world;

@@ -6,6 +6,8 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use everruns_durable::core::payload::DEPTH_MAX;
 use everruns_durable::core::strict::Strict;
 use everruns_durable::core::{Payload, PayloadError};
@@ -122,6 +124,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(params)) => Ok(Self(params)),
             Err(rejection) => Err(refuse(rejection.body_text())),
+        }
+    }
+}
+
+/// Refuses parameters, for routes that take none: one that is ignored is a mistake that nobody hears of.
+pub(super) async fn no_parameters(request: Request, next: Next) -> Response {
+    match request.uri().query() {
+        None | Some("") => next.run(request).await,
+        Some(query) => {
+            let detail = format!("this route takes no parameters, and was given {query:?}");
+            Problem::new(Code::InvalidParameter, detail)
+                .hint("/openapi.json has the parameters")
+                .into_response()
         }
     }
 }

@@ -43,7 +43,7 @@ async fn bad_bodies_are_named() {
         (
             r#"{"workflow_type": "a", "search_attributes": {"x": []}}"#,
             "invalid_body",
-            "AttributeView",
+            "an attribute has to be",
         ),
         (
             r#"{"workflow_type": "a", "run_timeout_ms": -1}"#,
@@ -118,7 +118,7 @@ async fn bad_parameters_are_named() {
             .refused(StatusCode::BAD_REQUEST, "invalid_parameter");
     }
     let id = world.start("increment", json!(1)).await;
-    for wait in ["soon", "-1s", ""] {
+    for wait in ["soon", "-1s", "", "99999999999s"] {
         let path = format!("/workflows/{id}/result?wait={wait}");
         world
             .get(&path)
@@ -283,4 +283,25 @@ async fn an_array_is_no_body_and_an_object_no_word() {
         let problem = answer.refused(StatusCode::BAD_REQUEST, "invalid_body");
         assert!(problem["hint"].is_string(), "{path} {body}: {problem}");
     }
+}
+
+#[tokio::test]
+async fn parameters_that_a_route_does_not_take_are_refused() {
+    let world = World::open().await;
+    let id = world.start("increment", json!(1)).await;
+    for path in [
+        "health?verbose=1".to_owned(),
+        "workers?limit=1".to_owned(),
+        format!("/workflows/{id}?limit=1"),
+        format!("/workflows/{id}/why?x"),
+        format!("/workflows/{id}/result?wait=1s&x=1"),
+    ] {
+        let answer = world.get(&path).await;
+        answer.refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+    }
+    let cancelled = world
+        .post(&format!("/workflows/{id}/cancel?reason=x"), &json!({}))
+        .await;
+    cancelled.refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+    world.get("health?").await.expect(StatusCode::OK);
 }
