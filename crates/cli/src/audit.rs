@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::exit::Result;
+use crate::input;
 use crate::output::{Table, ago, plain};
 use crate::session::Session;
 
@@ -22,17 +23,17 @@ pub(crate) struct Options {
     /// Only by this operation, such as `terminate_workflow`.
     #[arg(long, value_name = "OPERATION")]
     action: Option<String>,
-    /// Only of this kind of thing: run, dead_letter, dead_letters, schedule, worker, breaker.
-    #[arg(long, value_name = "KIND")]
+    /// Only of this kind of thing.
+    #[arg(long, value_name = "KIND", value_parser = ["run", "dead_letter", "dead_letters", "schedule", "worker", "breaker"])]
     kind: Option<String>,
     /// Only of what has this id.
     #[arg(long, value_name = "ID")]
     target: Option<String>,
     /// Only at or after this instant (RFC 3339).
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = input::instant)]
     from: Option<String>,
     /// Only before this instant (RFC 3339).
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = input::instant)]
     until: Option<String>,
     /// At most so many, 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 50)]

@@ -9,6 +9,7 @@ use everruns_durable::core::Payload;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure, Result};
+use crate::output::announce;
 use crate::settings::SettingFlags;
 use crate::{logging, signals};
 
@@ -29,11 +30,18 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let stop = signals::stop();
     let server = Server::start(&config).await?;
     let endpoints = server.endpoints();
-    println!("durable {} on {}", env!("CARGO_PKG_VERSION"), *config.db);
-    println!("  http  {}", endpoints.http);
-    println!("  grpc  {}", endpoints.grpc);
-    println!("\nTry it:\n{}", curl(&endpoints.http));
-    println!("  durable workflow list --server {}\n", endpoints.http);
+    announce(&format!(
+        "durable {} on {}",
+        env!("CARGO_PKG_VERSION"),
+        *config.db
+    ));
+    announce(&format!("  http  {}", endpoints.http));
+    announce(&format!("  grpc  {}", endpoints.grpc));
+    announce(&format!("\nTry it:\n{}", curl(&endpoints.http)));
+    announce(&format!(
+        "  durable workflow list --server {}\n",
+        endpoints.http
+    ));
     let client = server.app().client().clone();
     let demo = async {
         tokio::select! {
@@ -55,7 +63,7 @@ fn curl(http: &str) -> String {
 /// At the first start on this store, runs one program and shows its result.
 async fn demo(client: &Client) -> Result<()> {
     if !client.runs_of(DEMO_ID).await?.is_empty() {
-        println!("goes on where it stopped; Ctrl-C drains");
+        announce("goes on where it stopped; Ctrl-C drains");
         return Ok(());
     }
     let program = json!({
@@ -76,10 +84,13 @@ async fn demo(client: &Client) -> Result<()> {
         .await?
         .to_value()
         .map_err(|error| Failure::new(Exit::Failure, error))?;
-    println!(
+    announce(&format!(
         "demo: run {} of `{PROGRAM_TYPE}` completed: {result}",
         run.id()
-    );
-    println!("  durable workflow events {}\nCtrl-C drains", run.id());
+    ));
+    announce(&format!(
+        "  durable workflow events {}\nCtrl-C drains",
+        run.id()
+    ));
     Ok(())
 }

@@ -23,11 +23,39 @@ pub(crate) struct Options {
     db: Option<DatabaseUrl>,
 }
 
-/// Looks. Ends with 1 if something is bad.
+/// What was found, and how the command ends if something of it is bad.
+struct Findings {
+    all: Vec<Finding>,
+    exit: Exit,
+}
+
+impl Findings {
+    const fn of(all: Vec<Finding>) -> Self {
+        Self {
+            all,
+            exit: Exit::Failure,
+        }
+    }
+
+    /// Nothing, since what was to be looked at cannot be.
+    fn none(check: &str, why: String, exit: Exit) -> Self {
+        let all = vec![Finding::new(check, Verdict::Bad, why)];
+        Self { all, exit }
+    }
+}
+
+/// Looks. Ends with 1 if something is bad, with 6 if the server or the database cannot be reached.
 pub(crate) async fn run(options: &Options, api: Result<Api>, output: &Output) -> Result<()> {
-    let mut findings = server(api, output).await;
+    let Findings {
+        all: mut findings,
+        mut exit,
+    } = server(api, output).await;
     if let Some(db) = &options.db {
-        findings.extend(database(db).await);
+        let found = database(db).await;
+        findings.extend(found.all);
+        if found.exit == Exit::Unreachable {
+            exit = Exit::Unreachable;
+        }
     }
     output.list(&findings, || {
         let mut table = Table::new(["CHECK", "VERDICT", "FOUND"]);
@@ -51,22 +79,22 @@ pub(crate) async fn run(options: &Options, api: Result<Api>, output: &Output) ->
         .count();
     if bad > 0 {
         return Err(Failure::new(
-            Exit::Failure,
+            exit,
             format!("{bad} of {} checks are bad", findings.len()),
         ));
     }
     Ok(())
 }
 
-async fn database(db: &DatabaseUrl) -> Vec<Finding> {
-    let mut findings = checkup(db.expose()).await.unwrap_or_else(|error| {
-        vec![Finding::new(
-            "database",
-            Verdict::Bad,
-            crate::exit::chain(&error),
-        )]
-    });
-    findings.push(match schema::status(db.expose()).await {
+async fn database(db: &DatabaseUrl) -> Findings {
+    let mut findings = match checkup(db.expose()).await {
+        Ok(found) => Findings::of(found),
+        Err(error) => {
+            let why = crate::exit::chain(&error);
+            Findings::none("database", why, Failure::from(error).exit())
+        }
+    };
+    findings.all.push(match schema::status(db.expose()).await {
         Err(error) => Finding::new("schema", Verdict::Bad, error.to_string()),
         Ok(status) => {
             let pending = status
@@ -78,7 +106,9 @@ async fn database(db: &DatabaseUrl) -> Vec<Finding> {
                 Ok(()) if pending > 0 => Finding::new(
                     "schema",
                     Verdict::Warn,
-                    format!("{pending} migrations are pending; run `durable migrate up`"),
+                    format!(
+                        "{pending} migrations are pending; run `durable migrate up --db …` with this database"
+                    ),
                 ),
                 Ok(()) => Finding::new(
                     "schema",
@@ -91,7 +121,7 @@ async fn database(db: &DatabaseUrl) -> Vec<Finding> {
     findings
 }
 
-async fn server(api: Result<Api>, output: &Output) -> Vec<Finding> {
+async fn server(api: Result<Api>, output: &Output) -> Findings {
     let seen = async {
         let session = Session {
             api: api?,
@@ -102,16 +132,13 @@ async fn server(api: Result<Api>, output: &Output) -> Vec<Finding> {
     match seen.await {
         Ok((mut findings, base)) => {
             findings.insert(0, Finding::new("server", Verdict::Ok, base));
-            findings
+            Findings::of(findings)
         }
-        Err(failure) => vec![Finding::new(
-            "server",
-            Verdict::Bad,
-            failure
-                .to_string()
-                .trim_start_matches("error: ")
-                .replace('\n', "; "),
-        )],
+        Err(failure) => {
+            let why = failure.to_string();
+            let why = why.trim_start_matches("error: ").replace('\n', "; ");
+            Findings::none("server", why, failure.exit())
+        }
     }
 }
 
@@ -182,14 +209,13 @@ async fn look(session: &Session) -> Result<Vec<Finding>> {
     ])
 }
 
-/// Workers of several versions at once are fine during a deploy, and worth knowing otherwise.
+/// Workers of several builds at once are fine during a deploy, and worth knowing otherwise.
 async fn versions(session: &Session) -> Result<Finding> {
     let answer = session.api.get(&["workers"], &[]).await?;
     let workers = answer["workers"].as_array().into_iter().flatten();
     let mut versions: Vec<String> = workers.map(|worker| plain(&worker["version"])).collect();
     versions.sort();
     versions.dedup();
-    let own = env!("CARGO_PKG_VERSION");
     let verdict = if versions.len() <= 1 {
         Verdict::Ok
     } else {
@@ -198,7 +224,11 @@ async fn versions(session: &Session) -> Result<Finding> {
     Ok(Finding::new(
         "versions",
         verdict,
-        format!("workers {}; this command {own}", versions.join(", ")),
+        match versions.as_slice() {
+            [] => "no workers".to_owned(),
+            [one] => format!("all workers have {one}"),
+            several => format!("workers have {}", several.join(", ")),
+        },
     ))
 }
 

@@ -10,6 +10,7 @@ use everruns_durable::remote::{Connect, Identity};
 use tracing::info;
 
 use crate::exit::{Failure, Result};
+use crate::output::announce;
 use crate::{logging, signals};
 
 /// For whom, and how much.
@@ -86,7 +87,7 @@ pub(crate) async fn run(options: Hosting, ca: Option<&Path>) -> Result<()> {
     }
     let worker = worker.start().await.map_err(refused)?;
     info!(worker_id = worker.worker_id(), server, "working");
-    println!("{} works for {server}", worker.worker_id());
+    announce(&format!("{} works for {server}", worker.worker_id()));
     stop.cancelled().await;
     info!(grace = %options.grace, "draining");
     Ok(worker.shutdown().await?)

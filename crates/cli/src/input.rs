@@ -37,3 +37,11 @@ pub(crate) fn attribute(given: &str) -> Result<(String, Value), String> {
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
     Ok((name.to_owned(), value))
 }
+
+/// Reads an instant, and keeps it as it is written.
+pub(crate) fn instant(given: &str) -> Result<String, String> {
+    match given.parse::<jiff::Timestamp>() {
+        Ok(_) => Ok(given.to_owned()),
+        Err(_) => Err("it has to be an instant, such as 2026-01-31T12:00:00Z".to_owned()),
+    }
+}

@@ -1,11 +1,5 @@
 //! The `durable` binary: one command for development, servers, workers and operations.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line prints"
-)]
-
 mod api;
 mod audit;
 mod batch;
@@ -40,7 +34,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use api::{Api, ServerFlags};
 use exit::Result;
-use output::{Format, Output};
+use output::{Format, Output, announce_aside, print};
 use session::Session;
 
 /// Many small things are made on one thread and dropped on another; this one is good at that. Measured: half as many activities again.
@@ -124,7 +118,7 @@ async fn main() -> ExitCode {
     match run(Cli::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            announce_aside(&failure.to_string());
             failure.code()
         }
     }
@@ -156,13 +150,9 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Config(action) => config::run(&action, &output),
         Command::Token(options) => token::run(&options, &output),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Cli::command(),
-                "durable",
-                &mut std::io::stdout(),
-            );
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "durable", &mut script);
+            print(&String::from_utf8_lossy(&script))
         }
         Command::Reference { page } => reference::run(page, Cli::command()),
         Command::Version => {

@@ -70,10 +70,10 @@ pub(crate) struct Backfill {
     /// Its id.
     id: String,
     /// From this instant on (RFC 3339).
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = input::instant)]
     from: String,
     /// Until this one.
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = input::instant)]
     until: String,
 }
 

@@ -5,6 +5,7 @@ use durable_server::config::Mode;
 use durable_server::serve::Server;
 
 use crate::exit::Result;
+use crate::output::announce;
 use crate::settings::SettingFlags;
 use crate::{logging, signals};
 
@@ -23,6 +24,6 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let stop = signals::stop();
     let server = Server::start(&config).await?;
     let endpoints = server.endpoints();
-    println!("http {}\ngrpc {}", endpoints.http, endpoints.grpc);
+    announce(&format!("http {}\ngrpc {}", endpoints.http, endpoints.grpc));
     Ok(server.run(stop).await?)
 }

@@ -2,13 +2,15 @@
 
 use tokio_util::sync::CancellationToken;
 
+use crate::output::announce_aside;
+
 /// A token that the first signal cancels.
 pub(crate) fn stop() -> CancellationToken {
     let stop = CancellationToken::new();
     let asked = stop.clone();
     tokio::spawn(async move {
         let _ = next().await;
-        eprintln!("draining; once more ends at once");
+        announce_aside("draining; once more ends at once");
         asked.cancel();
         let code = next().await;
         std::process::exit(code);

@@ -18,8 +18,8 @@ pub(crate) enum Action {
 /// Which tasks.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Only in this status: pending, claimed, delayed, in_line, parked, dead.
-    #[arg(long, value_name = "STATUS")]
+    /// Only in this status.
+    #[arg(long, value_name = "STATUS", value_parser = ["pending", "claimed", "delayed", "in_line", "parked", "dead"])]
     status: Option<String>,
     /// Only of this activity type.
     #[arg(long = "type", value_name = "TYPE")]

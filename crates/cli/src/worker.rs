@@ -64,7 +64,7 @@ async fn look_after(action: &Action, session: &Session) -> Result<()> {
                 .do_and_say(
                     &["workers", id, "drain"],
                     &json!({}),
-                    &format!("{id} takes nothing new"),
+                    &format!("{id} is asked to finish what it does and to take nothing new"),
                 )
                 .await
         }

@@ -29,6 +29,7 @@ pub mod replay;
 pub mod request;
 pub mod retry;
 pub mod signal;
+pub mod strict;
 pub mod trace;
 pub mod trait_program;
 pub mod turn;

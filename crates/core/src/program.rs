@@ -83,6 +83,12 @@ pub trait Program: Send {
         Vec::new()
     }
 
+    /// Conditions over the workflow's own state that the code waits for now, in the order of the waits: what each is, where the code
+    /// says so.
+    fn awaited_conditions(&self) -> Vec<Option<String>> {
+        Vec::new()
+    }
+
     /// Answers a question about the run, changing nothing: what the handler asks for comes to nothing. A panic of the handler's is the
     /// caller's to catch.
     ///

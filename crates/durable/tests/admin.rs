@@ -50,6 +50,17 @@ async fn patient(ctx: WorkflowContext, _input: ()) -> WorkflowResult<()> {
     ctx.signal::<()>("never").await
 }
 
+#[workflow]
+async fn collecting(ctx: WorkflowContext, _input: ()) -> WorkflowResult<()> {
+    let items = ctx.state(Vec::<u64>::new());
+    let (told, plain) = (items.clone(), items);
+    let enough = move || told.with(|items| items.len() >= 3);
+    let some = move || plain.with(|items| !items.is_empty());
+    let enough = ctx.until(enough).described("three items");
+    let (enough, some) = join!(enough, ctx.until(some));
+    enough.and(some)
+}
+
 /// Looks until what the run waits for satisfies the test.
 async fn until(client: &Client, run: Uuid, enough: impl Fn(&[Wait]) -> bool) -> Vec<Wait> {
     loop {
@@ -106,6 +117,46 @@ async fn timers_signals_and_children_are_all_named() {
     );
     let why = client.why(run.id()).await.unwrap();
     assert!(why.code.is_some_and(|code| code.contains("admin.rs:")));
+}
+
+#[tokio::test]
+async fn conditions_are_told_as_the_code_describes_them() {
+    let engine = Engine::in_memory().workflow::<collecting>();
+    let engine = engine.start().await.unwrap();
+    let client = engine.client();
+    let run = client.start::<collecting>(()).await.unwrap();
+    let waits = until(&client, run.id(), |waits| {
+        !matches!(waits, [] | [Wait::Turn { .. }])
+    });
+    let waits = waits.await;
+    let what = Some("three items".to_owned());
+    assert_eq!(
+        waits,
+        [Wait::Condition { what }, Wait::Condition { what: None }]
+    );
+    assert_eq!(waits[0].to_string(), "three items");
+}
+
+#[tokio::test]
+async fn where_the_code_cannot_be_asked_that_is_said_beside_what_is_known() {
+    let engine = Engine::in_memory()
+        .workflow::<waiting>()
+        .workflow::<patient>()
+        .start()
+        .await
+        .unwrap();
+    let run = engine.client().start::<waiting>(()).await.unwrap();
+    until(&engine.client(), run.id(), |waits| waits.len() == 3).await;
+    let elsewhere = Client::on(Arc::clone(engine.client().store()));
+    let waits = elsewhere.why(run.id()).await.unwrap().waits;
+    assert!(
+        waits.iter().any(|wait| matches!(wait, Wait::Timer { .. })),
+        "{waits:?}"
+    );
+    let Some(Wait::Unknown { reason }) = waits.last() else {
+        panic!("{waits:?}");
+    };
+    assert_eq!(reason, "workflow \"waiting\" is not hosted here");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use everruns_durable::core::{AttributeValue, Payload};
 use everruns_durable::persistence::Shards;
 use everruns_durable::persistence::model::{
     DeadLetterState, KeyKind, KeyRecord, Message, MessageRecord, NewSignal, RollupKind,
-    RollupOutcome, RollupRecord, StoredStart, UpdateState, WorkflowStatus,
+    RollupOutcome, RollupRecord, StepLogFilter, StoredStart, UpdateState, WorkflowStatus,
 };
 use everruns_durable::persistence::sql::rows::{Changes, Load, UpdateAnswerRow};
 use everruns_durable::persistence::sql::tx::Database;
@@ -315,7 +315,12 @@ async fn outbox_events_and_log_lines_pass_over_ids_that_exist() {
     let found: Vec<_> = get(&db, load.clone()).await.outbox.into_values().collect();
     assert_eq!(found, events);
     let page = Default::default();
-    assert_eq!(db.list_step_logs(RUN, page).await.unwrap(), logs);
+    assert_eq!(
+        db.list_step_logs(StepLogFilter::of_run(RUN), page)
+            .await
+            .unwrap(),
+        logs
+    );
 
     let mut changed = full_outbox(1, 1);
     changed.payload = Payload::ABSENT;

@@ -79,11 +79,16 @@ impl Number {
         }
     }
 
-    /// How long its text is, about.
+    /// How long its text is.
     pub(crate) fn size(&self) -> usize {
         match self {
+            Self::Int(number) => {
+                let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
+                digits + usize::from(*number < 0)
+            }
+            Self::Natural(number) => number.checked_ilog10().unwrap_or(0) as usize + 1,
+            Self::Float(_) => self.to_string().len(),
             Self::Digits(text) => text.len(),
-            _ => 8,
         }
     }
 }

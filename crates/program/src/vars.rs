@@ -89,20 +89,30 @@ fn step<'a>(value: &'a Value, part: &String) -> Option<&'a Value> {
     }
 }
 
-/// About as many bytes as its text has.
+/// As many bytes as its text has, or a few more: what is within a limit by this count is so as a payload too.
 pub(crate) fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
         Value::Number(number) => number.size(),
-        Value::String(text) => text.len() + 2,
+        Value::String(text) => size_of_text(text),
         Value::Array(items) => 2 + items.iter().map(|item| size(item) + 1).sum::<usize>(),
         Value::Object(fields) => {
             let fields = fields.iter();
             2 + fields
-                .map(|(name, field)| name.len() + 4 + size(field))
+                .map(|(name, field)| size_of_text(name) + 2 + size(field))
                 .sum::<usize>()
         }
     }
+}
+
+/// With its quotes, and with what JSON escapes.
+fn size_of_text(text: &str) -> usize {
+    let escapes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+        0..0x20 => 5,
+        _ => 0,
+    });
+    text.len() + 2 + escapes.sum::<usize>()
 }
 
 fn depth(value: &Value) -> usize {
@@ -158,6 +168,23 @@ mod tests {
         assert!(!vars.contains("b"));
         let deep = (0..=VALUE_DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
         assert!(vars.set("b", deep).is_err());
+    }
+
+    #[test]
+    fn the_size_of_a_value_is_that_of_its_text() {
+        let every_char: String = (0..0x250).filter_map(char::from_u32).collect();
+        for value in [
+            json!(every_char),
+            json!({every_char: "\u{1F600}\0"}),
+            json!([0, 9, 10, -1, i64::MIN, i64::MAX, u64::MAX]),
+            json!([1e15, -1.234_567_890_123_456_7e-300, 0.1, 5e-324, f64::MAX]),
+            json!({"a": [null, true, false, {}], "b": []}),
+        ] {
+            let text = value.to_string().len();
+            let counted = size(&value);
+            assert!(counted >= text, "{value} has {text}, counted {counted}");
+            assert!(counted <= text + 8, "{value} has {text}, counted {counted}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The workflow `durable.program`.
 
 use everruns_durable::core::Failure;
+use everruns_durable::core::strict::Strict;
 use everruns_durable::prelude::{Payload, WorkflowContext, WorkflowError, WorkflowResult};
 use everruns_durable::workflow::{Birth, Program, WorkflowDefinition, function_program};
 use serde_json::json;
@@ -8,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::PROGRAM_TYPE;
 use crate::expr::ExpressionError;
-use crate::interpreter::{Interpreter, SetVar, Shared, raised};
+use crate::interpreter::{Interpreter, SetVar, Shared, raised, told};
 use crate::mistake::Mistake;
 use crate::steps;
 use crate::value::Value;
@@ -39,8 +40,9 @@ async fn run(ctx: WorkflowContext, input: Payload) -> WorkflowResult<Box<RawValu
 
 /// A run that was started without a look at its program.
 fn invalid(mistake: &Mistake) -> WorkflowError {
-    let details = json!({"path": mistake.path, "problem": mistake.problem});
-    Failure::new(raised::INVALID_PROGRAM, mistake.to_string())
+    let (path, problem) = (told(mistake.path.clone()), told(mistake.problem.clone()));
+    let details = json!({"path": path, "problem": problem});
+    Failure::new(raised::INVALID_PROGRAM, told(mistake.to_string()))
         .non_retryable()
         .with_details(Payload::from_value(&details).unwrap_or_default())
         .into()
@@ -54,12 +56,12 @@ fn set_up_handlers(ctx: &WorkflowContext, shared: &Shared) {
         places.with(crate::interpreter::Whereabouts::show)
     });
     let (applied, checked) = (shared.clone(), shared.clone());
-    ctx.on_update(SetVar::UPDATE, move |update: SetVar| {
+    ctx.on_update(SetVar::UPDATE, move |Strict(update): Strict<SetVar>| {
         // At once, and not when the future is polled: updates apply as they arrive.
         let answer = apply(&applied, &update);
         async move { answer }
     })
-    .validate(move |update: &SetVar| refuse(&checked, update));
+    .validate(move |update: &Strict<SetVar>| refuse(&checked, update));
 }
 
 /// Answers the variable's new value.
@@ -79,7 +81,7 @@ fn refuse(shared: &Shared, update: &SetVar) -> WorkflowResult<()> {
                 "there is no variable {:?}; there are {known:?}",
                 update.name
             );
-            return Err(WorkflowError::new("UnknownVariable", message));
+            return Err(WorkflowError::new("UnknownVariable", told(message)));
         }
         let admitted = vars.admits(&update.name, &update.value);
         admitted.map_err(|error| not_set(&error))
@@ -87,5 +89,5 @@ fn refuse(shared: &Shared, update: &SetVar) -> WorkflowResult<()> {
 }
 
 fn not_set(error: &ExpressionError) -> WorkflowError {
-    WorkflowError::new(raised::EXPRESSION_ERROR, error.to_string())
+    WorkflowError::new(raised::EXPRESSION_ERROR, told(error.to_string()))
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode, Url};
+use everruns_durable::remote::TlsTrouble;
+use reqwest::{Certificate, Identity, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 
 pub(crate) use events::Events;
@@ -19,6 +20,9 @@ use crate::exit::{Exit, Failure, Result, chain};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take, beyond what the request itself asks to wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What to do for a server that asks who is there.
+const IDENTITY: &str = "show one that it takes: --client-cert with --client-key, or DURABLE_CLIENT_CERT with DURABLE_CLIENT_KEY";
 
 /// Which server, and as whom.
 #[derive(Debug, Clone, Args)]
@@ -42,9 +46,51 @@ pub(crate) struct ServerFlags {
         help_heading = "Server"
     )]
     ca: Option<PathBuf>,
+    /// Show this certificate chain (PEM), to a server that asks for one.
+    #[arg(
+        long,
+        global = true,
+        env = "DURABLE_CLIENT_CERT",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    client_cert: Option<PathBuf>,
+    /// The certificate's key (PEM).
+    #[arg(
+        long,
+        global = true,
+        env = "DURABLE_CLIENT_KEY",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    client_key: Option<PathBuf>,
 }
 
 impl ServerFlags {
+    /// What to show to a server that asks for a certificate.
+    fn identity(&self) -> Result<Option<Identity>> {
+        let (cert, key) = match (&self.client_cert, &self.client_key) {
+            (None, None) => return Ok(None),
+            (Some(cert), Some(key)) => (cert, key),
+            _ => {
+                return Err(Failure::usage(
+                    "--client-cert and --client-key belong together: give both",
+                ));
+            }
+        };
+        let unusable = |flag: &str, path: &Path, error: &dyn std::fmt::Display| {
+            Failure::usage(format!("{flag} {}: {error}", path.display()))
+        };
+        let read = |flag: &str, path: &Path| {
+            std::fs::read(path).map_err(|error| unusable(flag, path, &error))
+        };
+        let pem = [read("--client-cert", cert)?, read("--client-key", key)?].join(&b'\n');
+        let identity = Identity::from_pem(&pem);
+        identity
+            .map(Some)
+            .map_err(|error| unusable("--client-cert", cert, &chain(&error)))
+    }
+
     /// The authority to trust beside those that the system trusts.
     pub(crate) fn ca(&self) -> Option<&Path> {
         self.ca.as_deref()
@@ -56,6 +102,8 @@ pub(crate) struct Api {
     http: reqwest::Client,
     base: Url,
     token: Option<String>,
+    /// Whether a certificate is shown to servers that ask for one.
+    has_identity: bool,
 }
 
 impl Api {
@@ -83,6 +131,11 @@ impl Api {
                 builder = builder.add_root_certificate(authority);
             }
         }
+        let identity = flags.identity()?;
+        let has_identity = identity.is_some();
+        if let Some(identity) = identity {
+            builder = builder.identity(identity);
+        }
         let http = builder
             .build()
             .map_err(|error| Failure::new(Exit::Failure, chain(&error)))?;
@@ -90,6 +143,7 @@ impl Api {
             http,
             base,
             token: token()?,
+            has_identity,
         })
     }
 
@@ -228,9 +282,27 @@ impl Api {
         } else {
             "cannot be reached"
         };
+        if let Some(trouble) = TlsTrouble::of(error) {
+            let text = format!("{} is there, but {trouble}", self.base);
+            return Failure::new(Exit::Unreachable, text).hint(match trouble {
+                TlsTrouble::Untrusted { .. } => "name its authority with --ca or DURABLE_CA",
+                TlsTrouble::CertificateWanted | TlsTrouble::CertificateRefused { .. } => IDENTITY,
+                _ => {
+                    "does it speak TLS (https) or not (http), and is this its HTTP address (7400)?"
+                }
+            });
+        }
         let cause = std::error::Error::source(error)
             .map_or_else(String::new, |cause| format!(": {}", chain(cause)));
-        Failure::new(Exit::Unreachable, format!("{} {what}{cause}", self.base))
+        let failure = Failure::new(Exit::Unreachable, format!("{} {what}{cause}", self.base));
+        // Its alert is lost where the connection was used before it came.
+        let hung_up = !(error.is_connect() || error.is_timeout());
+        if hung_up && self.base.scheme() == "https" && !self.has_identity {
+            return failure.hint(format!(
+                "it hung up, as servers do that want to see a client certificate; {IDENTITY}"
+            ));
+        }
+        failure
             .hint("start one with `durable dev`, or name another with --server or DURABLE_SERVER")
     }
 }

@@ -141,6 +141,16 @@ pub(crate) fn print(text: &str) -> Result<()> {
     ))
 }
 
+/// Says what a server, or a worker, has to say to whoever started it. It serves on where nobody listens any more.
+pub(crate) fn announce(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// The same on standard error.
+pub(crate) fn announce_aside(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Tells a person something that is not data.
 pub(crate) fn note(text: &str) -> Result<()> {
     written(writeln!(std::io::stderr().lock(), "{text}"))

@@ -88,5 +88,10 @@ pub(super) fn conclude(id: &str, answer: &Exact, session: &Session) -> Result<()
     }
     let why = error.map_or_else(String::new, |error| format!(": {}", failure(error)));
     let ended = Failure::new(Exit::WorkflowFailed, format!("run {id} {status}{why}"));
-    Err(ended.hint(format!("`durable workflow events {id}` shows its history, `durable workflow retry {id}` tries again")))
+    let mut hint = format!("`durable workflow events {id}` shows its history");
+    // What was cancelled was meant to end.
+    if status == "failed" {
+        hint += &format!(", `durable workflow retry {id}` tries again");
+    }
+    Err(ended.hint(hint))
 }

@@ -11,8 +11,8 @@ use crate::session::Session;
 /// Which runs. All conditions must hold.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
-    /// Only in this status: pending, running, completed, failed, cancelled. May be given again.
-    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
+    /// Only in this status. May be given again.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = ["pending", "running", "completed", "failed", "cancelled"])]
     pub(crate) status: Vec<String>,
     /// Only of this type.
     #[arg(long = "type", value_name = "TYPE")]
@@ -24,10 +24,10 @@ pub(crate) struct Filter {
     #[arg(short, long = "attribute", value_name = "NAME=VALUE", value_parser = input::attribute)]
     pub(crate) attributes: Vec<(String, Value)>,
     /// Only started at or after this instant (RFC 3339).
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = input::instant)]
     pub(crate) created_from: Option<String>,
     /// Only started before this instant (RFC 3339).
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = input::instant)]
     pub(crate) created_until: Option<String>,
 }
 

@@ -60,8 +60,78 @@ fn each_kind_of_end_has_its_code() {
         server.program(&json!([{"do": "fail", "type": "Broken", "message": "on purpose"}]));
     let stderr = code(&server.ask(&["workflow", "result", &failing]), 7);
     assert!(stderr.contains("Broken: on purpose"), "{stderr}");
+    assert!(stderr.contains("workflow retry"), "{stderr}");
     let stderr = code(&server.ask(&["workflow", "watch", &failing]), 7);
     assert!(stderr.contains("Broken"), "{stderr}");
+
+    code(&server.ask(&["workflow", "cancel", &waiting]), 0);
+    let stderr = code(&server.ask(&["workflow", "result", &waiting]), 7);
+    assert!(stderr.contains("workflow events"), "{stderr}");
+    assert!(
+        !stderr.contains("workflow retry"),
+        "it is refused: {stderr}"
+    );
+}
+
+#[test]
+fn values_that_are_not_allowed_are_told_with_those_that_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (arguments, allowed) in [
+        (&["task", "list", "--status", "zzz"][..], "in_line"),
+        (
+            &["workflow", "list", "--status", "running,zzz"],
+            "cancelled",
+        ),
+        (
+            &["workflow", "list", "--created-from", "yesterday"],
+            "2026-01-31T12:00:00Z",
+        ),
+        (&["audit", "list", "--kind", "zzz"], "dead_letter"),
+        (
+            &[
+                "schedule", "backfill", "s", "--from", "then", "--until", "now",
+            ],
+            "2026-01-31T12:00:00Z",
+        ),
+    ] {
+        let stderr = code(&run(folder.path(), arguments), 2);
+        assert!(stderr.contains(allowed), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_backfill_of_nothing_is_a_mistake() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::dev(folder.path(), &["--db", "memory:"]);
+    let made = [
+        "schedule",
+        "create",
+        "s",
+        "--cron",
+        "0 3 * * *",
+        "--type",
+        "durable.program",
+        "--input",
+        r#"{"steps":[]}"#,
+    ];
+    code(&server.ask(&made), 0);
+    let backfill = |from: &str, until: &str| {
+        server.ask(&[
+            "schedule", "backfill", "s", "--from", from, "--until", until,
+        ])
+    };
+    let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    let stderr = code(&backfill(late, early), 2);
+    assert!(stderr.contains("is after"), "{stderr}");
+    code(&backfill(early, late), 0);
+}
+
+#[test]
+fn a_schema_that_is_behind_is_told_with_the_command_that_mends_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stderr = code(&run(folder.path(), &["server", "--db", "sqlite:new.db"]), 1);
+    assert!(stderr.contains("durable migrate up --db"), "{stderr}");
+    assert!(stderr.contains("--migrate"), "{stderr}");
 }
 
 #[test]
@@ -82,6 +152,8 @@ fn a_server_that_is_not_there_is_code_6_and_says_what_was_tried() {
         stderr.contains(&free.to_string()) && stderr.contains("durable dev"),
         "{stderr}"
     );
+    let doctor = ["--server", &format!("http://{free}"), "doctor"];
+    code(&run(folder.path(), &doctor), 6);
     let url = format!("postgres://nobody@{free}/nowhere");
     let stderr = code(&run(folder.path(), &["migrate", "status", "--db", &url]), 6);
     assert!(stderr.contains(&free.to_string()), "{stderr}");

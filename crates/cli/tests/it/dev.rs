@@ -1,11 +1,11 @@
 //! `durable dev`: starts with nothing, stops politely, goes on after a kill.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::durable::{Process, Server, durable, runtime, texts, until};
+use crate::durable::{Process, Server, durable, run, runtime, texts, until};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -231,4 +231,58 @@ fn a_command_that_waits_outlives_a_restart_of_its_server() {
         .filter(|line| line.contains("workflow.started"))
         .count();
     assert_eq!(started, 0, "nothing is told twice: {rest:?}");
+}
+
+#[test]
+fn it_serves_on_where_nobody_reads_what_it_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let ready = folder.path().join("ready.json");
+    let process = durable(folder.path())
+        .args([
+            "dev",
+            "--db",
+            "memory:",
+            "--http",
+            "127.0.0.1:0",
+            "--grpc",
+            "127.0.0.1:0",
+            "--ready-file",
+        ])
+        .arg(&ready)
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let http = until("the ready file", || {
+        let text = std::fs::read_to_string(&ready).ok()?;
+        let endpoints: Value = serde_json::from_str(&text).ok()?;
+        Some(endpoints["http"].as_str()?.to_owned())
+    });
+    // The demo's end is said when it has ended, and only then is this the whole of what it says.
+    let demo = ["--server", &http, "workflow", "result", "durable-dev-demo"];
+    until("the demo", || {
+        run(folder.path(), &demo).status.success().then_some(())
+    });
+    let stopped = Command::new("kill").arg(process.id().to_string()).status();
+    assert!(stopped.expect("kill runs").success());
+    let output = process.wait_with_output().expect("it ends");
+    let (_, stderr) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn a_script_that_nobody_reads_is_no_panic() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = durable(folder.path())
+        .args(["completions", "bash"])
+        .stdout(writer)
+        .output()
+        .expect("it runs");
+    let (_, stderr) = texts(&output);
+    assert_eq!((output.status.code(), &*stderr), (Some(0), ""));
 }

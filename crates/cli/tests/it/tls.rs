@@ -183,7 +183,18 @@ fn a_worker_process_trusts_and_is_trusted_by_its_flags() {
         assert_eq!(worker.ended().code(), Some(0));
     }
     let stranger = worker(&["--grpc-tls-ca", &ca]).output().expect("it runs");
-    assert_eq!(stranger.status.code(), Some(6), "{:?}", texts(&stranger));
+    let (_, stderr) = texts(&stranger);
+    assert_eq!(stranger.status.code(), Some(6), "{stderr}");
+    assert!(
+        stderr.contains("wants to see a client certificate"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("--grpc-tls-cert"), "{stderr}");
+    let distrustful = worker(&identity).output().expect("it runs");
+    let (_, stderr) = texts(&distrustful);
+    assert_eq!(distrustful.status.code(), Some(6), "{stderr}");
+    assert!(stderr.contains("UnknownIssuer"), "{stderr}");
+    assert!(stderr.contains("--grpc-tls-ca"), "{stderr}");
     let missing = worker(&["--grpc-tls-ca", "/no/such"])
         .output()
         .expect("it runs");
@@ -235,7 +246,39 @@ fn the_command_line_speaks_tls_with_an_authority_it_was_given() {
     let good = running.ask(&["--ca", &ca, "health"]);
     assert!(good.status.success(), "{:?}", texts(&good));
     let bad = running.ask(&["health"]);
-    assert_eq!(bad.status.code(), Some(6), "{:?}", texts(&bad));
+    let (_, stderr) = texts(&bad);
+    assert_eq!(bad.status.code(), Some(6), "{stderr}");
+    assert!(stderr.contains("is there, but"), "{stderr}");
+    assert!(stderr.contains("--ca or DURABLE_CA"), "{stderr}");
+}
+
+#[test]
+fn the_command_line_shows_a_certificate_to_a_server_that_wants_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = Authority::new("ours");
+    let (server, own) = (ours.issue(false), ours.issue(false));
+    let file = |name: &str, text: &str| write(folder.path(), name, text);
+    let (cert, key) = (file("s.pem", &server.cert), file("s.key", &server.key));
+    let (own_cert, own_key) = (file("c.pem", &own.cert), file("c.key", &own.key));
+    let ca = file("ca.pem", &ours.pem());
+    let tls = [
+        "--http-tls-cert",
+        &cert,
+        "--http-tls-key",
+        &key,
+        "--http-tls-ca",
+        &ca,
+    ];
+    let running = Server::dev(folder.path(), &[&["--db", "memory:"][..], &tls].concat());
+    let shown = ["--client-cert", &own_cert, "--client-key", &own_key];
+    let good = running.ask(&[&["--ca", &ca][..], &shown, &["health"]].concat());
+    assert!(good.status.success(), "{:?}", texts(&good));
+    let bad = running.ask(&["--ca", &ca, "health"]);
+    let (_, stderr) = texts(&bad);
+    assert_eq!(bad.status.code(), Some(6), "{stderr}");
+    assert!(stderr.contains("--client-cert"), "{stderr}");
+    let half = running.ask(&["--ca", &ca, "--client-cert", &own_cert, "health"]);
+    assert_eq!(half.status.code(), Some(2), "{:?}", texts(&half));
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(super) struct Conditions {
 struct Condition {
     shielded: bool,
     holds: Holds,
+    what: Option<String>,
     place: Place,
     waker: Waker,
     /// Whether it was woken since it was last polled. Code that keeps a wait and does not poll it is woken once, not for ever.
@@ -36,6 +37,13 @@ impl Conditions {
 
     pub(super) fn waits_at(&self) -> impl Iterator<Item = Place> {
         self.waited_for.values().map(|condition| condition.place)
+    }
+
+    /// What is waited for, where the code says so.
+    pub(super) fn awaited(&self) -> Vec<Option<String>> {
+        let open = self.waited_for.values();
+        let open = open.filter(|condition| condition.cancelled.is_none());
+        open.map(|condition| condition.what.clone()).collect()
     }
 
     pub(super) fn cancel(&mut self, reason: &str) {
@@ -67,11 +75,18 @@ impl Conditions {
 pub struct Until {
     pub(super) shared: Arc<Shared>,
     pub(super) holds: Holds,
+    pub(super) what: Option<String>,
     pub(super) place: Place,
     pub(super) key: Option<u64>,
 }
 
 impl Until {
+    /// Says what is waited for, as in "the run waits for …": for those who ask why the run does not go on.
+    pub fn described(mut self, what: impl Into<String>) -> Self {
+        self.what = Some(what.into());
+        self
+    }
+
     fn leave(&mut self) {
         if let Some(key) = self.key.take() {
             self.shared.state().conditions.waited_for.remove(&key);
@@ -104,6 +119,7 @@ impl Future for Until {
             .or_insert_with(|| Condition {
                 shielded,
                 holds: Arc::clone(&this.holds),
+                what: this.what.clone(),
                 place: this.place,
                 waker: cx.waker().clone(),
                 woken: false,

@@ -130,6 +130,7 @@ impl Context {
         Until {
             shared: Arc::clone(&self.shared),
             holds: Arc::new(holds),
+            what: None,
             place,
             key: None,
         }

@@ -377,6 +377,10 @@ impl Program for FunctionProgram {
         self.shared.state().mail.awaited()
     }
 
+    fn awaited_conditions(&self) -> Vec<Option<String>> {
+        self.shared.state().conditions.awaited()
+    }
+
     fn goes_on(&self) -> bool {
         self.future.is_some()
     }

@@ -23,8 +23,8 @@ const WORKER_STALE_AFTER: Duration = Duration::from_secs(60);
 impl Client {
     /// What exactly a run waits for, now.
     ///
-    /// Activities, timers, children and updates are read from the store. The signals that the code waits for are known only where the
-    /// workflow is hosted: elsewhere [`Wait::Unknown`] stands for them.
+    /// Activities, timers, children and updates are read from the store. The signals and conditions that the code waits for are known
+    /// only where the workflow is hosted: elsewhere [`Wait::Unknown`] stands for them, whatever else the run waits for.
     ///
     /// # Errors
     /// [`Error::is_not_found`]; the store's.
@@ -165,26 +165,32 @@ impl Client {
         Ok(waits)
     }
 
-    /// Which signals the code waits for, and where.
+    /// Which signals and conditions the code waits for, and where.
     async fn ask_the_code(&self, run: &RunRecord, why: &mut Why) -> Result<()> {
-        match self.reader().rebuilt(run.id).await {
+        let workflow_type = &run.workflow_type;
+        let reason = match self.reader().rebuilt(run.id).await {
             Ok(program) => {
                 let program = program.program();
                 why.code = program.locate(None);
-                let names = program.awaited_signals();
+                let names = program.awaited_signals().into_iter();
+                why.waits.extend(names.map(|name| Wait::Signal { name }));
+                let conditions = program.awaited_conditions().into_iter();
                 why.waits
-                    .extend(names.into_iter().map(|name| Wait::Signal { name }));
+                    .extend(conditions.map(|what| Wait::Condition { what }));
+                if !why.waits.is_empty() {
+                    return Ok(());
+                }
+                format!("the code of workflow {workflow_type:?} does not say what it waits for")
             }
-            Err(error)
-                if error.is_no_worker_for_type()
-                    || error.is_unreadable()
-                    || error.is_not_begun() => {}
+            // Its turn is awaited, which is said already.
+            Err(error) if error.is_not_begun() => return Ok(()),
+            Err(error) if error.is_no_worker_for_type() => {
+                format!("workflow {workflow_type:?} is not hosted here")
+            }
+            Err(error) if error.is_unreadable() => error.to_string(),
             Err(error) => return Err(error),
-        }
-        if why.waits.is_empty() {
-            let workflow_type = run.workflow_type.clone();
-            why.waits.push(Wait::Unknown { workflow_type });
-        }
+        };
+        why.waits.push(Wait::Unknown { reason });
         Ok(())
     }
 }

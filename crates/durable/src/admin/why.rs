@@ -78,10 +78,15 @@ pub enum Wait {
         /// The task.
         task_id: String,
     },
-    /// Something that only its code knows, and no process here hosts it: a signal, an update.
+    /// A condition over its own state, which a signal or an update may bring about.
+    Condition {
+        /// What it is, where the code says so ([`Until::described`](durable_core::function::Until::described)).
+        what: Option<String>,
+    },
+    /// What only its code knows, perhaps: a signal, an update.
     Unknown {
-        /// The workflow.
-        workflow_type: String,
+        /// Why the code cannot be asked, or does not say.
+        reason: String,
     },
 }
 
@@ -168,10 +173,16 @@ impl fmt::Display for Wait {
             },
             Self::Update { update_id } => write!(f, "its own answer to update {update_id}"),
             Self::HumanTask { task_id } => write!(f, "a person's decision about {task_id}"),
-            Self::Unknown { workflow_type } => write!(
-                f,
-                "a signal or an update; which one, only workflow {workflow_type:?} itself knows, and it is not hosted here"
+            Self::Condition { what: Some(what) } => f.write_str(what),
+            Self::Condition { what: None } => f.write_str(
+                "a condition over its own state, which a signal or an update may bring about",
             ),
+            Self::Unknown { reason } => {
+                write!(
+                    f,
+                    "what only its code knows, perhaps a signal or an update: {reason}"
+                )
+            }
         }
     }
 }

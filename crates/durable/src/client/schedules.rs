@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Client, RunHandle, Untyped};
 use crate::persistence::model::{
-    OverlapPolicy, Page, ScheduleRecord, StartOutcome, StartRejection, StartRun,
+    OverlapPolicy, Page, ScheduleFilter, ScheduleRecord, StartOutcome, StartRejection, StartRun,
 };
 use crate::persistence::{Bug, StoreError, planted};
 use crate::schedule::{Cron, run_id_of, start_of};
@@ -195,8 +195,12 @@ impl Client {
     ///
     /// # Errors
     /// The store's.
-    pub async fn list_schedules(&self, page: Page) -> Result<Vec<ScheduleRecord>> {
-        Ok(self.store().list_schedules(page).await?)
+    pub async fn list_schedules(
+        &self,
+        filter: ScheduleFilter,
+        page: Page,
+    ) -> Result<Vec<ScheduleRecord>> {
+        Ok(self.store().list_schedules(filter, page).await?)
     }
 
     /// Pauses a schedule: no tick fires until it is resumed.

@@ -10,10 +10,10 @@ use super::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
     DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
     OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
-    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
-    WorkerStatus,
+    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
+    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use super::{Bell, Shards, StoreError, Transactions, WorkerPort};
 
@@ -155,7 +155,11 @@ pub trait WorkflowEventStore: WorkerPort {
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>>;
 
     /// Schedules by id.
-    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>>;
+    async fn list_schedules(
+        &self,
+        filter: ScheduleFilter,
+        page: Page,
+    ) -> StoreResult<Vec<ScheduleRecord>>;
 
     /// Deletes a schedule. False: there was none.
     async fn delete_schedule(&self, id: &str) -> StoreResult<bool>;
@@ -279,7 +283,11 @@ pub trait WorkflowEventStore: WorkerPort {
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>>;
 
     /// A run's log lines, by id.
-    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>>;
+    async fn list_step_logs(
+        &self,
+        filter: StepLogFilter,
+        page: Page,
+    ) -> StoreResult<Vec<StepLogRecord>>;
 
     /// The run with the first of its events above `after`, at most `limit` and at most
     /// [`PAGE_ROWS_MAX`](super::limits::PAGE_ROWS_MAX), as [`super::WorkerPort::load_history`] has them; there are more where the last of

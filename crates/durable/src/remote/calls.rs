@@ -16,10 +16,11 @@ use crate::persistence::model::{
     ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome,
     DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History, LeaseExtension, LeaseState,
     OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
-    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
-    UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore};
 
@@ -202,7 +203,7 @@ contract! {
         fn put_schedule(schedule: ScheduleRecord) -> () => Operate;
         fn swap_schedule(seen: Option<ScheduleRecord>, schedule: ScheduleRecord) -> bool => Operate;
         fn get_schedule(id: &str as String) -> Option<ScheduleRecord> => Read;
-        fn list_schedules(page: Page) -> Vec<ScheduleRecord> => Read;
+        fn list_schedules(filter: ScheduleFilter, page: Page) -> Vec<ScheduleRecord> => Read;
         fn delete_schedule(id: &str as String) -> bool => Operate;
         fn due_schedules(max: usize, now: Option<Timestamp>) -> Vec<ScheduleRecord> => Operate;
         fn fire_schedules(fires: Vec<ScheduleFire>, now: Option<Timestamp>) -> Vec<ScheduleOutcome> => Operate;
@@ -228,7 +229,7 @@ contract! {
         fn count_runs(filter: RunFilter) -> u64 => Read;
         fn get_attributes(run_id: Uuid) -> Attributes => Read;
         fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord> => Read;
-        fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord> => Read;
+        fn list_step_logs(filter: StepLogFilter, page: Page) -> Vec<StepLogRecord> => Read;
         fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History> => Read;
         fn glance(now: Option<Timestamp>) -> Glance => Work | Read;
         fn counts() -> StoreCounts => Work | Read;

@@ -80,6 +80,11 @@ impl Connect {
         self
     }
 
+    /// Whether a server that asks for a certificate would be shown none.
+    pub(super) fn shows_no_certificate(&self) -> bool {
+        self.url.starts_with("https://") && self.identity.is_none()
+    }
+
     pub(super) const fn patience_of(&self) -> Duration {
         self.patience
     }

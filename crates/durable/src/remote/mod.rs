@@ -15,6 +15,7 @@ mod calls;
 mod connect;
 mod line;
 mod store;
+mod tls;
 mod touch;
 mod wire;
 
@@ -22,5 +23,6 @@ pub use answerer::{Answerer, Permit};
 pub use calls::{Door, Method};
 pub use connect::{Connect, Identity};
 pub use store::RemoteStore;
+pub use tls::TlsTrouble;
 pub use touch::Touched;
 pub use wire::{Mistake, WIRE_VERSION, read_ring, write_ring};

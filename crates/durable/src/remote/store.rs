@@ -10,6 +10,7 @@ use super::bell::Belfry;
 use super::calls::Door;
 use super::connect::Connect;
 use super::line::Line;
+use super::tls::TlsTrouble;
 use crate::persistence::{Shards, StoreError, StoreResult};
 use crate::{Error, Result};
 
@@ -87,14 +88,43 @@ impl RemoteStore {
     }
 }
 
+/// What to do about it.
+const fn mend(trouble: &TlsTrouble) -> &'static str {
+    match trouble {
+        TlsTrouble::Untrusted { .. } => {
+            "name its authority: `Connect::ca_certificate`, --grpc-tls-ca or WORKER_GRPC_TLS_CA_CERT"
+        }
+        TlsTrouble::CertificateWanted | TlsTrouble::CertificateRefused { .. } => {
+            "show one that it takes: `Connect::identity`, --grpc-tls-cert with --grpc-tls-key, or WORKER_GRPC_TLS_CERT with WORKER_GRPC_TLS_KEY"
+        }
+        TlsTrouble::Other { .. } => {
+            "is this its gRPC address (7401, not the HTTP one), and does it speak TLS (https) or not (http)?"
+        }
+    }
+}
+
 fn unreached(connect: &Connect, error: StoreError) -> Error {
     // What stands before an @ may be a password.
     let url = connect.url();
     let shown = url.rsplit_once('@').map_or(url, |(_, host)| host);
-    let message = format!(
-        "no server answers at {shown} within {:?}; is it running, and is this its gRPC address (7401, not the HTTP one)?",
-        connect.patience_of()
-    );
+    let message = match TlsTrouble::of(&error) {
+        Some(trouble) => format!(
+            "the server at {shown} is there, but {trouble}; {}",
+            mend(&trouble)
+        ),
+        None => {
+            // Its alert is lost where the connection was used before it came.
+            let certificate = if connect.shows_no_certificate() {
+                " A server that wants to see a client certificate hangs up, too: --grpc-tls-cert with --grpc-tls-key."
+            } else {
+                ""
+            };
+            format!(
+                "no server answers at {shown} within {:?}; is it running, and is this its gRPC address (7401, not the HTTP one)?{certificate}",
+                connect.patience_of()
+            )
+        }
+    };
     Error::from(StoreError::Open {
         message,
         source: Some(error.into()),

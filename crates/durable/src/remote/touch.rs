@@ -8,9 +8,9 @@ use uuid::Uuid;
 use crate::persistence::model::{
     BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
     FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages,
-    RunFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskFilter,
-    TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo,
-    WorkerStatus,
+    RunFilter, ScheduleFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun,
+    StepLogFilter, TaskFilter, TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{StoreResult, check};
 
@@ -68,8 +68,9 @@ touch_nothing!(
     TaskRelease,
     // Of a worker, a breaker, a schedule, a key: named by nobody's scope.
     String,
-    // Says which part of what is touched already.
+    // Say which part of what is touched already.
     Page,
+    ScheduleFilter,
 );
 
 /// Chores and the outbox: for whoever may touch all.
@@ -103,6 +104,7 @@ touch_run! {
     TerminateRun: run_id;
     SendSignal: run_id;
     SendUpdate: run_id;
+    StepLogFilter: run_id;
 }
 
 impl<T: Touches> Touches for Vec<T> {

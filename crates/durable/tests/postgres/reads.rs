@@ -355,7 +355,10 @@ async fn schedules_that_are_due_come_in_order_and_paused_ones_do_not() {
         ["a"]
     );
     assert_eq!(
-        ids(store.list_schedules(page(2, 1)).await.unwrap()),
+        ids(store
+            .list_schedules(Default::default(), page(2, 1))
+            .await
+            .unwrap()),
         ["b", "c"]
     );
     let delete = || RegistryWrite::DeleteSchedule("b".into());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use durable_core::Timestamp;
 use everruns_durable::engine::EngineBuilder;
-use everruns_durable::persistence::model::ReapLeases;
+use everruns_durable::persistence::model::{ReapLeases, StepLogFilter};
 use everruns_durable::postgres::{self, ActivityTransaction};
 use everruns_durable::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -99,7 +99,7 @@ async fn its_writes_and_its_result_are_there_together() {
     assert_eq!(own_rows(&url).await, ["one"]);
     let logs = engine
         .store()
-        .list_step_logs(handle.id(), Default::default())
+        .list_step_logs(StepLogFilter::of_run(handle.id()), Default::default())
         .await
         .unwrap();
     assert_eq!(logs.len(), 1, "what it logged is stored with it");

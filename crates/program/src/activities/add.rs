@@ -1,5 +1,6 @@
 //! `add`.
 
+use everruns_durable::core::strict::Strict;
 use everruns_durable::prelude::{Activity, ActivityContext, ActivityResult, async_trait};
 use serde::{Deserialize, Serialize};
 
@@ -23,10 +24,14 @@ pub struct Summands {
 #[async_trait]
 impl Activity for Add {
     const TYPE: &'static str = "add";
-    type Input = Summands;
+    type Input = Strict<Summands>;
     type Output = Value;
 
-    async fn execute(&self, _ctx: &ActivityContext, input: Summands) -> ActivityResult<Value> {
+    async fn execute(
+        &self,
+        _ctx: &ActivityContext,
+        Strict(input): Strict<Summands>,
+    ) -> ActivityResult<Value> {
         let Summands { a, b } = input;
         if !(a.as_number().is_some() && b.as_number().is_some()) {
             let message = format!(

@@ -1,6 +1,7 @@
 //! `fail_n`.
 
 use everruns_durable::core::error_types;
+use everruns_durable::core::strict::Strict;
 use everruns_durable::prelude::{
     Activity, ActivityContext, ActivityError, ActivityResult, async_trait,
 };
@@ -28,10 +29,14 @@ fn generic() -> String {
 #[async_trait]
 impl Activity for FailN {
     const TYPE: &'static str = "fail_n";
-    type Input = Failing;
+    type Input = Strict<Failing>;
     type Output = u32;
 
-    async fn execute(&self, ctx: &ActivityContext, input: Failing) -> ActivityResult<u32> {
+    async fn execute(
+        &self,
+        ctx: &ActivityContext,
+        Strict(input): Strict<Failing>,
+    ) -> ActivityResult<u32> {
         if ctx.attempt > input.n {
             return Ok(ctx.attempt);
         }

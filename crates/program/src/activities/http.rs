@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use everruns_durable::core::strict::Strict;
 use everruns_durable::prelude::{
     Activity, ActivityContext, ActivityError, ActivityResult, Payload, async_trait,
 };
@@ -135,10 +136,14 @@ impl Http {
 #[async_trait]
 impl Activity for Http {
     const TYPE: &'static str = "http";
-    type Input = Call;
+    type Input = Strict<Call>;
     type Output = Value;
 
-    async fn execute(&self, ctx: &ActivityContext, call: Call) -> ActivityResult<Value> {
+    async fn execute(
+        &self,
+        ctx: &ActivityContext,
+        Strict(call): Strict<Call>,
+    ) -> ActivityResult<Value> {
         let request = self.request(ctx, &call)?;
         let client = self.client()?;
         tokio::select! {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use everruns_durable::core::error_types;
+use everruns_durable::core::strict::Strict;
 use everruns_durable::prelude::{
     Activity, ActivityContext, ActivityError, ActivityResult, async_trait,
 };
@@ -24,10 +25,14 @@ pub struct Sleeping {
 #[async_trait]
 impl Activity for SleepFor {
     const TYPE: &'static str = "sleep";
-    type Input = Sleeping;
+    type Input = Strict<Sleeping>;
     type Output = ();
 
-    async fn execute(&self, ctx: &ActivityContext, input: Sleeping) -> ActivityResult<()> {
+    async fn execute(
+        &self,
+        ctx: &ActivityContext,
+        Strict(input): Strict<Sleeping>,
+    ) -> ActivityResult<()> {
         let every = input.heartbeat_ms.map(|ms| ms.max(1));
         let mut left = input.ms;
         while left > 0 {

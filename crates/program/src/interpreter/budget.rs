@@ -20,6 +20,11 @@ pub(super) const RECORDED: u32 = 100;
 const RECORDED_IN_A_TURN: u32 = 10_000;
 /// The same, once the program is over and cleans up.
 const RECORDED_WITH_CLEAN_UP: u32 = 14_000;
+/// Most bytes that the steps of one turn hand out or get at once. The store counts them twice, with the event and with the task or the child, and takes
+/// `BATCH_BYTES_MAX` in all.
+const CARRIED_IN_A_TURN: u32 = 100 * 1024 * 1024;
+/// The same, once the program is over and cleans up.
+const CARRIED_WITH_CLEAN_UP: u32 = 112 * 1024 * 1024;
 
 /// What values cost.
 pub(super) fn of_bytes(bytes: usize) -> u32 {
@@ -32,6 +37,8 @@ pub(super) struct Budget {
     spent: AtomicU32,
     recorded: AtomicU32,
     recorded_max: AtomicU32,
+    carried: AtomicU32,
+    carried_max: AtomicU32,
     /// Calls that the turn waits for: it is not over before they are.
     held: AtomicU32,
 }
@@ -42,6 +49,8 @@ impl Default for Budget {
             spent: AtomicU32::new(0),
             recorded: AtomicU32::new(0),
             recorded_max: AtomicU32::new(RECORDED_IN_A_TURN),
+            carried: AtomicU32::new(0),
+            carried_max: AtomicU32::new(CARRIED_IN_A_TURN),
             held: AtomicU32::new(0),
         }
     }
@@ -58,6 +67,8 @@ impl Budget {
         self.spent.store(0, Ordering::Relaxed);
         self.recorded_max
             .store(RECORDED_WITH_CLEAN_UP, Ordering::Relaxed);
+        self.carried_max
+            .store(CARRIED_WITH_CLEAN_UP, Ordering::Relaxed);
     }
 
     pub(super) fn spend(&self, cost: u32) -> Result<(), Exit> {
@@ -75,6 +86,17 @@ impl Budget {
         if add(&self.recorded, 1) > self.recorded_max.load(Ordering::Relaxed) {
             return Err(overrun(
                 "the program's branches do too much at once: ten thousand recorded steps without waiting for anything, all together",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Pays for what a recorded step brings into the turn.
+    pub(super) fn carry(&self, bytes: usize) -> Result<(), Exit> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if add(&self.carried, bytes) > self.carried_max.load(Ordering::Relaxed) {
+            return Err(overrun(
+                "the program's branches hand out too much at once: 100 MiB without waiting for anything, all together",
             ));
         }
         Ok(())
@@ -134,6 +156,7 @@ impl<T> Future for ByTurns<'_, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         if self.budget.held.load(Ordering::Relaxed) == 0 {
             self.budget.recorded.store(0, Ordering::Relaxed);
+            self.budget.carried.store(0, Ordering::Relaxed);
         }
         self.program.as_mut().poll(cx)
     }

@@ -4,9 +4,9 @@ use everruns_durable::core::{ActivityOptions, RetryPolicy};
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::prelude::Payload;
 
-use super::Interpreter;
-use super::exit::{Exit, Flow, raised};
+use super::exit::{Exit, Flow, raised, told};
 use super::strand::Strand;
+use super::{Interpreter, SetVar};
 use crate::PROGRAM_TYPE;
 use crate::expr::{Expr, ExpressionError};
 use crate::fields::check_computed_variables;
@@ -15,6 +15,7 @@ use crate::path::Path;
 use crate::quote::quoted;
 use crate::steps::{Action, Child, ChildWork, Options, Program, SideEffect};
 use crate::value::{Map, Value};
+use crate::vars::size;
 
 impl<'p> Interpreter<'p> {
     pub(super) async fn call(&self, action: &'p Action, strand: &Strand) -> Flow {
@@ -26,7 +27,7 @@ impl<'p> Interpreter<'p> {
                 options,
                 save,
             } => {
-                let input = payload("the input", &self.value(input)?)?;
+                let input = self.carried("the input", &self.value(input)?)?;
                 let options = self.activity_options(options)?;
                 let call = self.ctx.activity_named(activity_type, input);
                 (save, self.wait(strand, call.options(options)).await?)
@@ -36,10 +37,13 @@ impl<'p> Interpreter<'p> {
                 input,
                 save,
             } => {
-                let input = payload("the input", &self.value(input)?)?;
+                let input = self.carried("the input", &self.value(input)?)?;
                 let call = self.ctx.local_activity_named(activity_type, input);
                 let _held = self.budget.hold();
-                (save, self.wait(strand, call).await?)
+                let value = self.wait(strand, call).await?;
+                // It came within the turn, which has to store it.
+                self.budget.carry(size(&value))?;
+                (save, value)
             }
             Action::Sleep { time } => {
                 let sleep = self.ctx.sleep(self.slot(time)?);
@@ -105,7 +109,11 @@ impl<'p> Interpreter<'p> {
         let watched = updates.clone();
         let until = self
             .ctx
-            .until(move || watched.with(|updates| updates.has_come(key)));
+            .until(move || watched.with(|updates| updates.has_come(key)))
+            .described(match name.as_deref() {
+                None | Some(SetVar::UPDATE) => format!("an update {:?}", SetVar::UPDATE),
+                Some(name) => format!("an update {:?} of variable {name:?}", SetVar::UPDATE),
+            });
         let waited = self.wait(strand, until).await;
         let given = updates.update(|updates| updates.stop(key));
         waited.map(|()| given.unwrap_or_default())
@@ -138,12 +146,20 @@ impl<'p> Interpreter<'p> {
             }
             ChildWork::Computed(program) => {
                 let input = self.value(program)?;
-                Program::parse(&input, &Path::ROOT.field("program"))
-                    .map_err(|mistake| Exit::raise(raised::INVALID_PROGRAM, mistake.to_string()))?;
+                Program::parse(&input, &Path::ROOT.field("program")).map_err(|mistake| {
+                    Exit::raise(raised::INVALID_PROGRAM, told(mistake.to_string()))
+                })?;
                 (PROGRAM_TYPE, input)
             }
         };
-        Ok((workflow_type, payload("the child's input", &input)?))
+        Ok((workflow_type, self.carried("the child's input", &input)?))
+    }
+
+    /// What a call hands out.
+    fn carried(&self, what: &str, value: &Value) -> Result<Payload, Exit> {
+        let payload = payload(what, value)?;
+        self.budget.carry(payload.len())?;
+        Ok(payload)
     }
 
     /// The variables of a child or of the next iteration are computed over ours; what they come to is data.

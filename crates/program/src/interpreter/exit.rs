@@ -1,6 +1,7 @@
 //! How steps leave: the ways out of a program that are not its next step.
 
 use everruns_durable::core::{Failure, error_types};
+use everruns_durable::persistence::limits::{TEXT_BYTES_MAX, clip};
 use everruns_durable::prelude::{Payload, WorkflowError};
 
 use crate::expr::ExpressionError;
@@ -81,10 +82,15 @@ impl Exit {
 impl From<ExpressionError> for Exit {
     fn from(error: ExpressionError) -> Self {
         Self::Raise {
-            failure: Failure::new(raised::EXPRESSION_ERROR, error.0).non_retryable(),
+            failure: Failure::new(raised::EXPRESSION_ERROR, told(error.0)).non_retryable(),
             placed: false,
         }
     }
+}
+
+/// A message that repeats what is wrong may be as large as that, and larger than the store takes.
+pub(crate) fn told(message: String) -> String {
+    clip(message, TEXT_BYTES_MAX)
 }
 
 /// An error as a program sees it.

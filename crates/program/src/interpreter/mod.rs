@@ -28,8 +28,8 @@ use everruns_durable::prelude::{State, WorkflowContext, WorkflowError, WorkflowR
 use parking_lot::Mutex;
 
 use self::budget::Budget;
-pub(crate) use self::exit::raised;
 use self::exit::{Exit, Flow};
+pub(crate) use self::exit::{raised, told};
 use self::strand::Strand;
 pub(crate) use self::updates::{SetVar, Updates};
 pub(crate) use self::whereabouts::Whereabouts;
@@ -206,9 +206,16 @@ impl<'p> Interpreter<'p> {
                 error_type,
                 message,
             } => Err(Exit::raise(error_type, self.slot(message)?)),
-            Action::Return { value } => Err(Exit::Return(self.value(value)?)),
+            Action::Return { value } => Err(self.returning(value)?),
             _ => Ok(()),
         }
+    }
+
+    /// Refused here, where it can be caught and undone, and not when the run's last turn is stored.
+    fn returning(&self, value: &Expr) -> Result<Exit, Exit> {
+        let value = self.value(value)?;
+        calls::payload("the returned value", &value)?;
+        Ok(Exit::Return(value))
     }
 
     fn continue_as_new(&self, vars: &Expr) -> Result<Exit, Exit> {

@@ -102,27 +102,33 @@ pub(super) async fn list_audit(
 ) -> Result<Json<AuditList>, Problem> {
     let limit = limit(params.limit)?;
     let filter = params.filter()?;
-    let page = |limit| Page { limit, offset: 0 };
-    let rows = app.client().list_audit(filter.clone(), page(limit)).await?;
+    let rows = app
+        .client()
+        .list_audit(filter.clone(), Page::first(limit))
+        .await?;
     let next = match rows.last() {
         Some(last) if rows.len() == limit => {
             let before = Some(last.id);
             let rest = AuditFilter { before, ..filter };
-            let more = !app.client().list_audit(rest, page(1)).await?.is_empty();
+            let more = !app
+                .client()
+                .list_audit(rest, Page::first(1))
+                .await?
+                .is_empty();
             before.filter(|_| more)
         }
         _ => None,
     };
     Ok(Json(AuditList {
         audit: rows.into_iter().map(AuditView::from).collect(),
-        next_cursor: next.map(|id| cursor::after_id(List::Audit, id)),
+        next_cursor: next.map(|id| cursor::after(List::Audit, &id)),
     }))
 }
 
 impl AuditParams {
     fn filter(self) -> Result<AuditFilter, Problem> {
         Ok(AuditFilter {
-            before: cursor::id(List::Audit, self.cursor.as_deref())?,
+            before: cursor::place(List::Audit, self.cursor.as_deref())?,
             actor: self.actor,
             action: self.action,
             kind: self.target_kind.map(Into::into),

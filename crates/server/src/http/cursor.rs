@@ -1,7 +1,8 @@
 //! Where a list goes on: opaque, and of that list only.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-use uuid::Uuid;
 
 use super::problem::{Code, Problem};
 
@@ -21,31 +22,21 @@ pub(super) enum List {
 /// Bytes of the checksum: enough against accident and guessing; what a cursor can reach is the caller's to see anyway.
 const CHECK_BYTES: usize = 6;
 
-/// A cursor after what has this id.
-pub(super) fn after_id(list: List, id: Uuid) -> String {
-    seal(list, id.as_bytes())
+/// A cursor behind a row, by its place in the list's order: rows that come and go meanwhile shift no page.
+pub(super) fn after(list: List, place: &impl Serialize) -> String {
+    seal(list, &serde_json::to_vec(place).unwrap_or_default())
 }
 
-/// The id that a cursor stands behind; without one, none.
-pub(super) fn id(list: List, cursor: Option<&str>) -> Result<Option<Uuid>, Problem> {
+/// The place that a cursor stands behind; without one, none.
+pub(super) fn place<P: DeserializeOwned>(
+    list: List,
+    cursor: Option<&str>,
+) -> Result<Option<P>, Problem> {
     let Some(cursor) = cursor else {
         return Ok(None);
     };
-    let bytes = open(list, cursor)?;
-    Uuid::from_slice(&bytes).map(Some).map_err(|_| foreign())
-}
-
-/// A cursor after so many rows, or after an event's number.
-pub(super) fn after_rows(list: List, rows: u64) -> String {
-    seal(list, &rows.to_be_bytes())
-}
-
-/// How many rows a cursor stands behind; without one, none.
-pub(super) fn rows(list: List, cursor: Option<&str>) -> Result<u64, Problem> {
-    let Some(cursor) = cursor else { return Ok(0) };
-    let bytes = open(list, cursor)?;
-    let bytes = bytes.try_into().map_err(|_| foreign())?;
-    Ok(u64::from_be_bytes(bytes))
+    let place = serde_json::from_slice(&open(list, cursor)?);
+    place.map(Some).map_err(|_| foreign())
 }
 
 fn seal(list: List, what: &[u8]) -> String {
@@ -91,34 +82,36 @@ fn foreign() -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]
     fn cursor_reads_what_it_writes() {
         let seven = Uuid::from_u128(7);
-        let cursor = after_id(List::Runs, seven);
-        assert_eq!(id(List::Runs, Some(&cursor)).unwrap(), Some(seven));
-        assert!(id(List::Audit, Some(&cursor)).is_err());
-        assert_eq!(id(List::Runs, None).unwrap(), None);
-        assert_eq!(
-            rows(List::Tasks, Some(&after_rows(List::Tasks, 9))).unwrap(),
-            9
-        );
-        assert_eq!(rows(List::Tasks, None).unwrap(), 0);
+        let cursor = after(List::Runs, &seven);
+        assert_eq!(place(List::Runs, Some(&cursor)).unwrap(), Some(seven));
+        assert!(place::<Uuid>(List::Audit, Some(&cursor)).is_err());
+        assert!(place::<i64>(List::Runs, Some(&cursor)).is_err());
+        assert_eq!(place::<Uuid>(List::Runs, None).unwrap(), None);
+        let name = "ä\"\\".to_owned();
+        let cursor = after(List::Schedules, &name);
+        assert_eq!(place(List::Schedules, Some(&cursor)).unwrap(), Some(name));
     }
 
     #[test]
     fn changed_and_foreign_cursors_are_refused() {
-        let cursor = after_rows(List::Tasks, 9);
-        assert!(rows(List::Logs, Some(&cursor)).is_err());
+        let cursor = after(List::Tasks, &9_i64);
+        let read = |list, cursor: &str| place::<i64>(list, Some(cursor));
+        assert!(read(List::Logs, &cursor).is_err());
         for at in 0..cursor.len() {
             let mut changed: Vec<char> = cursor.chars().collect();
             changed[at] = if changed[at] == '0' { '1' } else { '0' };
             let changed: String = changed.into_iter().collect();
-            assert!(rows(List::Tasks, Some(&changed)).is_err(), "{changed}");
+            assert!(read(List::Tasks, &changed).is_err(), "{changed}");
         }
         for bad in ["", "zz", "0", "ä"] {
-            assert!(rows(List::Tasks, Some(bad)).is_err(), "{bad}");
+            assert!(read(List::Tasks, bad).is_err(), "{bad}");
         }
     }
 }

@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::cursor::List;
+use super::cursor::{self, List};
 use super::extract::{Body, OptionalBody, Params, RunId};
 use super::guard::Caller;
 use super::problem::{Code, Problem};
 use super::views::FailureView;
 use super::whole::Whole;
-use super::workflows::history::{page, turn};
+use super::workflows::find::limit;
+use super::workflows::history::turn;
 use super::workflows::start::present;
 use crate::App;
 
@@ -198,7 +199,7 @@ pub(super) async fn list_dlq(
     caller: Caller,
     Params(params): Params<DlqParams>,
 ) -> Result<Json<LetterList>, Problem> {
-    let page = page(List::DeadLetters, params.limit, params.cursor.as_deref())?;
+    let page = Page::first(limit(params.limit)?);
     let state = params.state.unwrap_or(LetterState::Dead);
     let filter = DlqFilter {
         id: None,
@@ -206,10 +207,11 @@ pub(super) async fn list_dlq(
         activity_type: params.activity_type,
         state: Some(state.into()),
         dead_before: None,
+        after: cursor::place(List::DeadLetters, params.cursor.as_deref())?,
     };
     let found = app.client().list_dead_letters(filter, page).await?;
     let (mut dead_letters, next_cursor): (Vec<LetterView>, _) =
-        turn(List::DeadLetters, page, found);
+        turn(List::DeadLetters, page, found, DeadLetter::rank);
     let runs: Vec<Uuid> = dead_letters.iter().map(|letter| letter.run_id).collect();
     let in_scope = caller.runs_in_scope(&app, &runs).await?;
     dead_letters
@@ -324,6 +326,7 @@ pub(super) async fn purge_dlq(
         activity_type: request.activity_type,
         state: request.state.map(Into::into),
         dead_before: request.dead_before,
+        after: None,
     };
     let purged = caller
         .acting(&app)?
@@ -349,11 +352,10 @@ async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<DeadLetter, Proble
         id: Some(id),
         ..DlqFilter::default()
     };
-    let only = Page {
-        limit: 1,
-        offset: 0,
-    };
-    let found = app.client().list_dead_letters(filter, only).await?;
+    let found = app
+        .client()
+        .list_dead_letters(filter, Page::first(1))
+        .await?;
     let missing = || Problem::new(Code::NotFound, format!("there is no dead letter {id}"));
     let letter = found.into_iter().next().ok_or_else(missing)?;
     caller.require_queue(&letter.activity_type)?;

@@ -6,7 +6,10 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use everruns_durable::core::payload::DEPTH_MAX;
+use everruns_durable::core::strict::Strict;
 use everruns_durable::core::{Payload, PayloadError};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -88,9 +91,13 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
 /// Grammar and depth are judged before any of it is looked into.
 fn parse<T: DeserializeOwned>(bytes: Bytes) -> Result<T, Problem> {
     let text = Payload::from_json_text(bytes).map_err(|error| not_json(&error))?;
-    serde_json::from_slice(text.as_bytes()).map_err(|error| {
-        Problem::new(Code::InvalidBody, error.to_string()).hint("/openapi.json has the fields")
-    })
+    match serde_json::from_slice(text.as_bytes()) {
+        Ok(Strict(body)) => Ok(body),
+        Err(error) => {
+            Err(Problem::new(Code::InvalidBody, error.to_string())
+                .hint("/openapi.json has the fields"))
+        }
+    }
 }
 
 fn not_json(error: &PayloadError) -> Problem {
@@ -117,6 +124,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(params)) => Ok(Self(params)),
             Err(rejection) => Err(refuse(rejection.body_text())),
+        }
+    }
+}
+
+/// Refuses parameters, for routes that take none: one that is ignored is a mistake that nobody hears of.
+pub(super) async fn no_parameters(request: Request, next: Next) -> Response {
+    match request.uri().query() {
+        None | Some("") => next.run(request).await,
+        Some(query) => {
+            let detail = format!("this route takes no parameters, and was given {query:?}");
+            Problem::new(Code::InvalidParameter, detail)
+                .hint("/openapi.json has the parameters")
+                .into_response()
         }
     }
 }

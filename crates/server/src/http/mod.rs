@@ -86,7 +86,11 @@ fn guarded(app: &App) -> Router<App> {
         .fold(Router::new(), |router, route| {
             let paths: Vec<String> = route.described.1.paths.keys().cloned().collect();
             let action = openapi::operation_id(&route.described.1);
-            let (permission, handler) = route.handler();
+            let takes_parameters = openapi::takes_parameters(&route.described.1);
+            let (permission, mut handler) = route.handler();
+            if !takes_parameters {
+                handler = handler.route_layer(from_fn(extract::no_parameters));
+            }
             let handler = behind(app, permission, &action, handler);
             paths
                 .iter()

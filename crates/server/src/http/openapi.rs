@@ -2,7 +2,7 @@
 
 use utoipa::OpenApi as _;
 use utoipa::openapi::link::LinkBuilder;
-use utoipa::openapi::path::{Operation, PathItem, Paths};
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem, Paths};
 use utoipa::openapi::schema::{AnyOfBuilder, Schema};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
@@ -95,6 +95,21 @@ pub(super) fn operation_id(paths: &Paths) -> String {
         .flatten()
         .filter_map(|it| it.operation_id.clone());
     named.next().unwrap_or_default()
+}
+
+/// Whether a route's operation takes parameters behind the `?`.
+pub(super) fn takes_parameters(paths: &Paths) -> bool {
+    let items = paths.paths.values();
+    let operations = items.flat_map(|item| [&item.get, &item.post, &item.delete]);
+    let parameters = operations
+        .flatten()
+        .filter_map(|it| it.parameters.as_ref())
+        .flatten();
+    // One that is only referred to is not looked into: it may be anywhere.
+    parameters.into_iter().any(|it| match it {
+        RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Query,
+        RefOr::Ref(_) => true,
+    })
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

@@ -7,17 +7,18 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use everruns_durable::client::Schedule;
 use everruns_durable::core::{Payload, Timestamp};
-use everruns_durable::persistence::model::{OverlapPolicy, ScheduleRecord};
+use everruns_durable::persistence::model::{OverlapPolicy, Page, ScheduleFilter, ScheduleRecord};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::cursor::List;
+use super::cursor::{self, List};
 use super::extract::{Body, Name, Params};
 use super::guard::Caller;
-use super::problem::Problem;
+use super::problem::{Code, Problem};
 use super::whole::Whole;
 use super::workflows::Run;
+use super::workflows::find::limit;
 use super::workflows::history::{PageParams, turn};
 use super::workflows::start::{check_input, present};
 use crate::App;
@@ -178,9 +179,13 @@ pub(super) async fn list_schedules(
     caller: Caller,
     Params(params): Params<PageParams>,
 ) -> Result<Json<ScheduleList>, Problem> {
-    let page = params.page(List::Schedules)?;
-    let found = app.client().list_schedules(page).await?;
-    let (mut schedules, next_cursor): (Vec<ScheduleView>, _) = turn(List::Schedules, page, found);
+    let page = Page::first(limit(params.limit)?);
+    let filter = ScheduleFilter {
+        after: cursor::place(List::Schedules, params.cursor.as_deref())?,
+    };
+    let found = app.client().list_schedules(filter, page).await?;
+    let (mut schedules, next_cursor): (Vec<ScheduleView>, _) =
+        turn(List::Schedules, page, found, |schedule| schedule.id.clone());
     schedules.retain(|schedule| caller.may_use_type(&schedule.workflow_type));
     Ok(Json(ScheduleList {
         schedules,
@@ -290,6 +295,13 @@ pub(super) async fn backfill_schedule(
     Body(request): Body<BackfillRequest>,
 ) -> Result<Json<Backfilled>, Problem> {
     visible(&app, &caller, &id).await?;
+    let BackfillRequest { from, to } = &request;
+    if from > to {
+        let detail = format!("`from` ({from}) is after `to` ({to}): there is nothing between them");
+        return Err(
+            Problem::new(Code::InvalidRequest, detail).hint("give the earlier instant first")
+        );
+    }
     let client = caller.acting(&app)?;
     let ids = client
         .backfill_schedule(&id, request.from, request.to)

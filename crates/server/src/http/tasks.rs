@@ -3,17 +3,18 @@
 use axum::Json;
 use axum::extract::State;
 use everruns_durable::core::{Payload, Timestamp};
-use everruns_durable::persistence::model::{TaskFilter, TaskRecord, TaskStatus};
+use everruns_durable::persistence::model::{Page, TaskFilter, TaskRecord, TaskStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::cursor::List;
+use super::cursor::{self, List};
 use super::extract::Params;
 use super::guard::Caller;
 use super::problem::Problem;
 use super::views::FailureView;
-use super::workflows::history::{page, turn};
+use super::workflows::find::limit;
+use super::workflows::history::turn;
 use crate::App;
 
 /// Which tasks.
@@ -165,14 +166,16 @@ pub(super) async fn list_tasks(
     caller: Caller,
     Params(params): Params<TaskParams>,
 ) -> Result<Json<TaskList>, Problem> {
-    let page = page(List::Tasks, params.limit, params.cursor.as_deref())?;
+    let page = Page::first(limit(params.limit)?);
     let filter = TaskFilter {
         run_id: params.run_id,
         activity_type: params.activity_type,
         status: params.status.map(Into::into),
+        after: cursor::place(List::Tasks, params.cursor.as_deref())?,
     };
     let found = app.store().list_tasks(filter, page).await?;
-    let (mut tasks, next_cursor): (Vec<TaskView>, _) = turn(List::Tasks, page, found);
+    let (mut tasks, next_cursor): (Vec<TaskView>, _) =
+        turn(List::Tasks, page, found, TaskRecord::rank);
     let runs: Vec<Uuid> = tasks.iter().map(|task| task.run_id).collect();
     let in_scope = caller.runs_in_scope(&app, &runs).await?;
     tasks.retain(|task| caller.may_use_queue(&task.activity_type) && in_scope[&task.run_id]);

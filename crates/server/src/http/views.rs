@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use everruns_durable::core::strict::Strict;
 use everruns_durable::core::{AttributeValue, Failure, Payload, Timestamp};
 use everruns_durable::persistence::model::Attributes;
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,10 @@ impl FailureView {
 
 /// The value of a search attribute: a string, a number or a boolean as it is; an instant as `{"type":"time","value":"…"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "an attribute has to be a string, a number, a boolean, or an instant as {\"type\":\"time\",\"value\":\"…\"}"
+)]
 pub(super) enum AttributeView {
     /// Yes or no.
     Bool(bool),
@@ -61,7 +65,8 @@ pub(super) enum AttributeView {
     /// Text.
     Text(String),
     /// An instant.
-    Time(TimeAttribute),
+    #[schema(value_type = TimeAttribute)]
+    Time(Strict<TimeAttribute>),
 }
 
 /// An instant, told apart from text.
@@ -102,7 +107,7 @@ impl From<AttributeValue> for AttributeView {
             AttributeValue::Text(value) => Self::Text(value),
             AttributeValue::Time(value) => {
                 let r#type = TimeMark::Time;
-                Self::Time(TimeAttribute { r#type, value })
+                Self::Time(Strict(TimeAttribute { r#type, value }))
             }
         }
     }
@@ -125,17 +130,30 @@ pub(super) fn attributes_to(attributes: Attributes) -> AttributeViews {
         .collect()
 }
 
-/// A time to wait, such as `10s`, `500ms`, `1m 30s` or `PT10S`; a bare number is seconds.
+/// Most digits of a time to wait.
+const DURATION_DIGITS_MAX: usize = 6;
+
+/// A time to wait, such as `10s`, `500ms`, `1m` or `PT10S`; a bare number is seconds. The description has the same as a pattern.
 pub(super) fn duration(name: &str, text: &str) -> Result<std::time::Duration, Problem> {
     let refuse = || {
         let detail = format!("{name} is {text:?}, which is no length of time");
         Problem::new(Code::InvalidParameter, detail).hint("write 10s, 500ms, 1m or PT10S")
     };
-    if let Ok(seconds) = text.parse::<u32>() {
-        return Ok(std::time::Duration::from_secs(seconds.into()));
+    let iso = text.strip_prefix("PT");
+    let rest = iso.unwrap_or(text);
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = rest.split_at(digits);
+    let unit_ms = match (iso.is_some(), unit) {
+        (false, "ms") => 1,
+        (false, "" | "s") | (true, "S") => 1_000,
+        (false, "m") | (true, "M") => 60_000,
+        _ => return Err(refuse()),
+    };
+    if digits > DURATION_DIGITS_MAX {
+        return Err(refuse());
     }
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| refuse())?;
-    std::time::Duration::try_from(parsed).map_err(|_| refuse())
+    let number: u64 = number.parse().map_err(|_| refuse())?;
+    Ok(std::time::Duration::from_millis(number * unit_ms))
 }
 
 #[cfg(test)]
@@ -159,7 +177,21 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", "soon", "-1s", "99999999999999999999s"] {
+        for text in [
+            "",
+            "s",
+            "soon",
+            "-1s",
+            "+1s",
+            "1.5s",
+            "1h",
+            "10S",
+            "PT10",
+            "PT10s",
+            "1234567ms",
+            "99999999999s",
+            "99999999999999999999s",
+        ] {
             assert!(duration("wait", text).is_err(), "{text}");
         }
     }

@@ -6,8 +6,8 @@ use durable_server::auth::Access;
 use durable_testkit::faults::{FaultRates, FaultyStore};
 use everruns_durable::persistence::MemoryStore;
 use everruns_durable::prelude::*;
-use reqwest::StatusCode;
-use serde_json::json;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -98,6 +98,66 @@ async fn cursor_of_another_list_or_changed_is_refused(world: World) {
         .refused(StatusCode::BAD_REQUEST, "invalid_cursor");
 }
 
+/// Deciding about what one page shows does not hide what the next would have shown.
+async fn letters_that_are_decided_on_the_way_hide_no_others(world: World) {
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(world.start("parking", Value::Null).await);
+    }
+    for run in &runs {
+        loop {
+            let list = world.get(&format!("dlq?run_id={run}")).await;
+            let list = list.expect(StatusCode::OK);
+            if !list["dead_letters"].as_array().unwrap().is_empty() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = world.get(&format!("dlq?limit=2{cursor}")).await;
+        let page = page.expect(StatusCode::OK);
+        for letter in page["dead_letters"].as_array().unwrap() {
+            seen.push(letter["run_id"].as_str().unwrap().to_owned());
+            let path = format!("dlq/{}/complete", letter["id"].as_str().unwrap());
+            let done = world.post(&path, &json!({})).await;
+            done.expect(StatusCode::OK);
+        }
+        let Some(next) = page["next_cursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+    }
+    seen.sort();
+    runs.sort();
+    assert_eq!(seen, runs);
+}
+
+async fn schedules_that_are_deleted_on_the_way_hide_no_others(world: World) {
+    for id in ["a", "b", "c", "d", "é"] {
+        let body = json!({"id": id, "cron": "0 3 * * *", "workflow_type": "increment"});
+        let made = world.post("schedules", &body).await;
+        made.expect(StatusCode::CREATED);
+    }
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = world.get(&format!("schedules?limit=2{cursor}")).await;
+        let page = page.expect(StatusCode::OK);
+        for schedule in page["schedules"].as_array().unwrap() {
+            let id = schedule["id"].as_str().unwrap();
+            let gone = world.request(Method::DELETE, &format!("schedules/{id}"));
+            assert_eq!(world.send(gone).await.status, StatusCode::NO_CONTENT);
+            seen.push(id.to_owned());
+        }
+        let Some(next) = page["next_cursor"].as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(seen, ["a", "b", "c", "d", "é"]);
+}
+
 /// A page costs what is on it, however long the history is; so does a look of the stream.
 #[tokio::test]
 async fn what_is_not_shown_is_not_read() {
@@ -123,4 +183,6 @@ on_every_store!(
     pages_hold_every_run_once_newest_first,
     filters_select_and_count_alike,
     cursor_of_another_list_or_changed_is_refused,
+    letters_that_are_decided_on_the_way_hide_no_others,
+    schedules_that_are_deleted_on_the_way_hide_no_others,
 );

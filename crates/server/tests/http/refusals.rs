@@ -43,7 +43,7 @@ async fn bad_bodies_are_named() {
         (
             r#"{"workflow_type": "a", "search_attributes": {"x": []}}"#,
             "invalid_body",
-            "AttributeView",
+            "an attribute has to be",
         ),
         (
             r#"{"workflow_type": "a", "run_timeout_ms": -1}"#,
@@ -118,7 +118,7 @@ async fn bad_parameters_are_named() {
             .refused(StatusCode::BAD_REQUEST, "invalid_parameter");
     }
     let id = world.start("increment", json!(1)).await;
-    for wait in ["soon", "-1s", ""] {
+    for wait in ["soon", "-1s", "", "99999999999s"] {
         let path = format!("/workflows/{id}/result?wait={wait}");
         world
             .get(&path)
@@ -239,4 +239,69 @@ async fn draining_server_keeps_nobody_waiting() {
     assert!(query.headers.contains_key("retry-after"));
     let result = world.get(&format!("/workflows/{id}/result?wait=60s")).await;
     result.expect(StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn an_array_is_no_body_and_an_object_no_word() {
+    let world = World::open().await;
+    let id = Uuid::from_u128(1);
+    let run = |path: &str| format!("/workflows/{id}/{path}");
+    let start = |fields: Value| {
+        let mut body = json!({"workflow_type": "a"});
+        body.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        ("/workflows".to_owned(), body)
+    };
+    let nothing = json!([null, null, null, null, null]);
+    let batch = |action: Value| {
+        (
+            "/workflows/batch".to_owned(),
+            json!({"action": action, "filter": {"workflow_type": "a"}, "dry_run": true}),
+        )
+    };
+    for (path, body) in [
+        (
+            "/workflows".to_owned(),
+            json!(["durable.program", {"steps": []}]),
+        ),
+        ("dlq/purge".to_owned(), nothing.clone()),
+        (run("cancel"), json!(["because"])),
+        (run("signal"), json!(["go", 1])),
+        (run("query"), json!(["vars", null])),
+        (run("update"), json!(["set_var", {"name": "a", "value": 1}])),
+        (run("reset"), json!([1, "because"])),
+        ("/workflows/batch".to_owned(), json!([{}, "cancel"])),
+        batch(json!({"cancel": null})),
+        start(json!({"reuse_policy": {"REJECT_DUPLICATE": null}})),
+        start(json!({"search_attributes": {"t": ["time", "2026-01-01T00:00:00Z"]}})),
+        start(
+            json!({"search_attributes": {"t": {"type": {"time": null}, "value": "2026-01-01T00:00:00Z"}}}),
+        ),
+    ] {
+        let answer = world.post(&path, &body).await;
+        let problem = answer.refused(StatusCode::BAD_REQUEST, "invalid_body");
+        assert!(problem["hint"].is_string(), "{path} {body}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn parameters_that_a_route_does_not_take_are_refused() {
+    let world = World::open().await;
+    let id = world.start("increment", json!(1)).await;
+    for path in [
+        "health?verbose=1".to_owned(),
+        "workers?limit=1".to_owned(),
+        format!("/workflows/{id}?limit=1"),
+        format!("/workflows/{id}/why?x"),
+        format!("/workflows/{id}/result?wait=1s&x=1"),
+    ] {
+        let answer = world.get(&path).await;
+        answer.refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+    }
+    let cancelled = world
+        .post(&format!("/workflows/{id}/cancel?reason=x"), &json!({}))
+        .await;
+    cancelled.refused(StatusCode::BAD_REQUEST, "invalid_parameter");
+    world.get("health?").await.expect(StatusCode::OK);
 }

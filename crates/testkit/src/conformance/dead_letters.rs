@@ -20,6 +20,7 @@ claims! { "dead_letters":
     a_letter_keeps_every_attempt,
     a_parked_task_keeps_its_place_and_the_run_hears_nothing,
     letters_are_listed_newest_death_first_by_every_filter,
+    continuing_after_a_letter_visits_every_one_that_stays,
     purging_leaves_the_letters_a_run_waits_for,
     purging_is_bounded_and_takes_the_newest_first,
 }
@@ -288,6 +289,39 @@ async fn letters_are_listed_newest_death_first_by_every_filter(w: &World) {
         offset: 1,
     };
     assert_eq!(ids(w, all(), second).await, [newest]);
+}
+
+async fn continuing_after_a_letter_visits_every_one_that_stays(w: &World) {
+    for at in 0..7 {
+        dead(w).await;
+        if at % 3 == 2 {
+            w.advance(SECOND);
+        }
+    }
+    let undecided = DlqFilter {
+        state: Some(DeadLetterState::Dead),
+        ..DlqFilter::default()
+    };
+    let expected = ids(w, undecided.clone(), Page::default()).await;
+    assert_eq!(expected.len(), 7);
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let filter = DlqFilter {
+            after,
+            ..undecided.clone()
+        };
+        let page = w.store.list_dlq(filter, Page::first(2)).await;
+        let page = page.expect("list_dlq");
+        let Some(last) = page.last() else {
+            break;
+        };
+        after = Some(last.rank());
+        seen.extend(page.iter().map(|letter| letter.id));
+        for letter in page {
+            decide(w, letter.run_id, letter.id, DISCARD).await;
+        }
+    }
+    assert_eq!(seen, expected, "decisions do not shift the pages");
 }
 
 async fn purging_leaves_the_letters_a_run_waits_for(w: &World) {

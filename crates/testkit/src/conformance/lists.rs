@@ -6,8 +6,8 @@ use std::time::Duration;
 use durable_core::{AttributeValue, Failure, RetryPolicy};
 use everruns_durable::persistence::model::{
     Attributes, BlockRun, ClosePolicy, FinishOutcome, LogLevel, NewOutboxEvent, NewStepLog,
-    NewTask, Page, RunDump, RunFilter, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskLease,
-    TaskOutcome, TaskResult, TaskStatus, WorkflowStatus,
+    NewTask, Page, RunDump, RunFilter, StartRun, StepLogFilter, StepLogRecord, StoreCounts,
+    TaskFilter, TaskLease, TaskOutcome, TaskResult, TaskStatus, WorkflowStatus,
 };
 use uuid::Uuid;
 
@@ -374,6 +374,13 @@ async fn tasks_are_listed_in_queue_order_by_every_filter(w: &World) {
     assert_eq!(task_names(w, every(), middle).await, ["early", "late"]);
     let tasks = w.store.list_tasks(every(), page).await.expect("list_tasks");
     assert_eq!(Some(&tasks[0]), w.queued(first, "urgent").await.as_ref());
+    for (at, task) in tasks.iter().enumerate() {
+        let behind = TaskFilter {
+            after: Some(task.rank()),
+            ..every()
+        };
+        assert_eq!(task_names(w, behind, page).await, queue[at + 1..]);
+    }
 }
 
 fn log(w: &World, message: &str) -> NewStepLog {
@@ -398,7 +405,8 @@ async fn finish_with_logs(w: &World, lease: &TaskLease, logs: Vec<NewStepLog>) -
 }
 
 async fn logs(w: &World, run_id: Uuid, page: Page) -> Vec<StepLogRecord> {
-    let logs = w.store.list_step_logs(run_id, page).await;
+    let of_run = StepLogFilter::of_run(run_id);
+    let logs = w.store.list_step_logs(of_run, page).await;
     logs.expect("list_step_logs")
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use durable_core::Timestamp;
 use everruns_durable::persistence::model::{
-    KeyKind, OverlapPolicy, Page, ReusePolicy, ScheduleFire, ScheduleOutcome, ScheduleRecord,
-    StartRejection, WorkflowStatus, after,
+    KeyKind, OverlapPolicy, Page, ReusePolicy, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, StartRejection, WorkflowStatus, after,
 };
 use uuid::Uuid;
 
@@ -18,6 +18,7 @@ claims! { "schedules":
     a_schedule_that_was_changed_meanwhile_is_not_swapped,
     of_many_who_swap_a_schedule_at_once_one_succeeds,
     schedules_are_listed_by_id_in_pages,
+    continuing_after_a_schedule_visits_every_one_that_stays,
     a_deleted_schedule_is_gone,
     due_schedules_come_earliest_first_without_paused_ones,
     taking_a_tick_starts_the_run_and_moves_the_schedule,
@@ -202,11 +203,35 @@ async fn schedules_are_listed_by_id_in_pages(w: &World) {
     }
     let mut listed = Vec::new();
     for offset in [0, 2, 4, 6] {
-        let page = Page { limit: 2, offset };
-        let schedules = w.store.list_schedules(page).await.expect("list");
+        let all = ScheduleFilter::default();
+        let schedules = w.store.list_schedules(all, Page { limit: 2, offset }).await;
+        let schedules = schedules.expect("list");
         listed.extend(schedules.into_iter().map(|schedule| schedule.id));
     }
     assert_eq!(listed, ["B", "a10", "a9", "b", "é"], "ids by their bytes");
+}
+
+async fn continuing_after_a_schedule_visits_every_one_that_stays(w: &World) {
+    for id in ["b", "a10", "B", "a9", "é"] {
+        put(w, schedule(w, id)).await;
+    }
+    let mut seen: Vec<String> = Vec::new();
+    loop {
+        let after = seen.last().cloned();
+        let page = w
+            .store
+            .list_schedules(ScheduleFilter { after }, Page::first(2));
+        let page = page.await.expect("list");
+        if page.is_empty() {
+            break;
+        }
+        for schedule in page {
+            w.store.delete_schedule(&schedule.id).await.expect("delete");
+            seen.push(schedule.id);
+        }
+        put(w, schedule(w, "A")).await;
+    }
+    assert_eq!(seen, ["B", "a10", "a9", "b", "é"]);
 }
 
 async fn a_deleted_schedule_is_gone(w: &World) {

@@ -8,10 +8,10 @@ use everruns_durable::persistence::model::{
     ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, FinishOutcome,
     FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
     PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease,
-    TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus,
+    ScheduleFilter, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
+    SendUpdate, StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter,
+    TaskRecord, TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
+    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{StoreError, WorkflowEventStore};
 use uuid::Uuid;
@@ -86,7 +86,7 @@ requests! {
     PutSchedule { schedule: ScheduleRecord } -> () = "put_schedule" |s, _| s.put_schedule(schedule);
     SwapSchedule { seen: Option<Box<ScheduleRecord>>, schedule: Box<ScheduleRecord> } -> bool = "swap_schedule" |s, _| s.swap_schedule(seen.map(|seen| *seen), *schedule);
     GetSchedule { id: String } -> Option<ScheduleRecord> = "get_schedule" |s, _| s.get_schedule(&id);
-    ListSchedules { page: Page } -> Vec<ScheduleRecord> = "list_schedules" |s, _| s.list_schedules(page);
+    ListSchedules { filter: ScheduleFilter, page: Page } -> Vec<ScheduleRecord> = "list_schedules" |s, _| s.list_schedules(filter, page);
     DeleteSchedule { id: String } -> bool = "delete_schedule" |s, _| s.delete_schedule(&id);
     DueSchedules { max: usize } -> Vec<ScheduleRecord> = "due_schedules" |s, now| s.due_schedules(max, now);
     FireSchedules { fires: Vec<ScheduleFire> } -> Vec<ScheduleOutcome> = "fire_schedules" |s, now| s.fire_schedules(fires, now);
@@ -117,7 +117,7 @@ requests! {
     GetAttributes { run: Uuid } -> Attributes = "get_attributes" |s, _| s.get_attributes(run);
     ListTasks { filter: TaskFilter, page: Page } -> Vec<TaskRecord> = "list_tasks" |s, _| s.list_tasks(filter, page);
     ListEvents { run: Uuid, after: i64, limit: usize } -> Option<History> = "list_events" |s, _| s.list_events(run, after, limit);
-    ListStepLogs { run: Uuid, page: Page } -> Vec<StepLogRecord> = "list_step_logs" |s, _| s.list_step_logs(run, page);
+    ListStepLogs { filter: StepLogFilter, page: Page } -> Vec<StepLogRecord> = "list_step_logs" |s, _| s.list_step_logs(filter, page);
     Counts {} -> StoreCounts = "counts" |s, _| s.counts();
     Rollups { from: Timestamp } -> Vec<RollupRecord> = "rollups" |s, _| s.rollups(from);
     // ---- retention

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everruns_durable::Engine;
 use everruns_durable::core::Payload;
-use everruns_durable::persistence::model::LogLevel;
+use everruns_durable::persistence::model::{LogLevel, StepLogFilter};
 use everruns_durable::prelude::{ActivityContext, ActivityError, Page};
 use serde_json::json;
 
@@ -60,7 +60,10 @@ async fn what_an_activity_says_blocks_no_run(arena: &Arena) {
     let client = engine.client();
     let run = client.start::<Scripted>(script).await.expect("starts");
     assert_eq!(run.result().await.expect("completes"), json!([1, 2]));
-    let lines = arena.store.list_step_logs(run.id(), Page::default()).await;
+    let lines = arena
+        .store
+        .list_step_logs(StepLogFilter::of_run(run.id()), Page::default())
+        .await;
     let lines = lines.expect("lists");
     assert_eq!(lines.len(), 3, "one of each attempt");
     assert!(

@@ -195,7 +195,10 @@ async fn a_created_schedule_knows_its_next_tick(arena: &Arena) {
     assert!(next > created.created_at);
     assert_eq!(next.as_second() % 3600, 0);
     assert_eq!(client.get_schedule("report").await.expect("there"), created);
-    let listed = client.list_schedules(Page::default()).await.expect("lists");
+    let listed = client
+        .list_schedules(Default::default(), Page::default())
+        .await
+        .expect("lists");
     assert_eq!(listed, [created]);
     engine.shutdown().await.expect("stops");
 }
@@ -504,7 +507,10 @@ async fn a_cron_or_zone_that_cannot_be_read_is_refused(arena: &Arena) {
         );
     }
     assert_eq!(
-        client.list_schedules(Page::default()).await.expect("lists"),
+        client
+            .list_schedules(Default::default(), Page::default())
+            .await
+            .expect("lists"),
         []
     );
 }

@@ -11,11 +11,11 @@ use everruns_durable::persistence::model::{
     ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
     DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
     LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
-    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
-    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
-    WorkerInfo, WorkerStatus,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter,
+    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
+    TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
+    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -291,7 +291,7 @@ unreliable! { WorkflowEventStore {
     fn put_schedule(schedule: ScheduleRecord) -> ();
     fn swap_schedule(seen: Option<ScheduleRecord>, schedule: ScheduleRecord) -> bool;
     fn get_schedule(id: &str) -> Option<ScheduleRecord>;
-    fn list_schedules(page: Page) -> Vec<ScheduleRecord>;
+    fn list_schedules(filter: ScheduleFilter, page: Page) -> Vec<ScheduleRecord>;
     fn delete_schedule(id: &str) -> bool;
     fn due_schedules(max: usize, now: Option<Timestamp>) -> Vec<ScheduleRecord>;
     fn fire_schedules(fires: Vec<ScheduleFire>, now: Option<Timestamp>) -> Vec<ScheduleOutcome>;
@@ -317,7 +317,7 @@ unreliable! { WorkflowEventStore {
     fn count_runs(filter: RunFilter) -> u64;
     fn get_attributes(run_id: Uuid) -> Attributes;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
-    fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord>;
+    fn list_step_logs(filter: StepLogFilter, page: Page) -> Vec<StepLogRecord>;
     fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History>;
     fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;

@@ -7,9 +7,9 @@ use durable_core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{
     BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
     FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages,
-    RunFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun, TaskFilter,
-    TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerFilter, WorkerInfo,
-    WorkerStatus,
+    RunFilter, ScheduleFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun,
+    StepLogFilter, TaskFilter, TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use uuid::Uuid;
 
@@ -94,7 +94,7 @@ plain! {
     Uuid, &[Uuid], i64, usize, &str, Duration, Timestamp, Payload, Page, Vec<BlockRun>,
     Vec<LeaseExtension>, Vec<SendSignal>, Vec<SendUpdate>,
     Vec<TerminateRun>, ScheduleRecord, Option<ScheduleRecord>, Vec<ScheduleFire>, WorkerStatus, WorkerFilter, DlqFilter,
-    DeadLetterDecision, BreakerRecord, Vec<OutboxReport>, RunFilter, TaskFilter,
+    DeadLetterDecision, BreakerRecord, Vec<OutboxReport>, RunFilter, TaskFilter, ScheduleFilter, StepLogFilter,
 }
 
 impl Argument for WorkerInfo {

@@ -8,7 +8,7 @@ use durable_testkit::postgres::TestDatabase;
 use durable_testkit::process::until;
 use everruns_durable::codec::{AesGcmCodec, PayloadCodec as _, ZstdCodec};
 use everruns_durable::persistence::model::{
-    AuditNote, DlqFilter, NewUpdate, Page, RunFilter, SendUpdate, UpdateState,
+    AuditNote, DlqFilter, NewUpdate, Page, RunFilter, SendUpdate, StepLogFilter, UpdateState,
 };
 use everruns_durable::persistence::{OpenOptions, Shards};
 use everruns_durable::{Client, Engine};
@@ -126,7 +126,9 @@ async fn read_back(client: &Client, run_id: uuid::Uuid) {
     assert_eq!(letters[0].last_error.details, payload("details"));
     assert_eq!(letters[0].input, payload("doomed"));
     until("log lines", async || {
-        let logs = store.list_step_logs(run_id, Page::default()).await;
+        let logs = store
+            .list_step_logs(StepLogFilter::of_run(run_id), Page::default())
+            .await;
         let logs = logs.expect("list_step_logs");
         logs.first().map(|log| assert_eq!(log.meta, payload("log")))
     })

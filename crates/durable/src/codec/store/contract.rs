@@ -14,11 +14,11 @@ use crate::persistence::model::{
     ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
     DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
     LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFire,
-    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
-    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
-    WorkerInfo, WorkerStatus,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter,
+    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
+    TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
+    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{
     Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore, check,
@@ -88,7 +88,7 @@ coded! { WorkflowEventStore {
     fn relay_messages(relay: RelayMessages) -> Relayed => as_is;
     fn put_schedule([encoded] schedule: ScheduleRecord) -> () => as_is;
     fn get_schedule(id: &str) -> Option<ScheduleRecord> => decoded;
-    fn list_schedules(page: Page) -> Vec<ScheduleRecord> => decoded_each;
+    fn list_schedules(filter: ScheduleFilter, page: Page) -> Vec<ScheduleRecord> => decoded_each;
     fn delete_schedule(id: &str) -> bool => as_is;
     fn due_schedules(max: usize, now: Option<Timestamp>) -> Vec<ScheduleRecord> => decoded_each;
     fn register_worker([encoded] worker: WorkerInfo, now: Option<Timestamp>) -> () => as_is;
@@ -113,7 +113,7 @@ coded! { WorkflowEventStore {
     fn count_runs(filter: RunFilter) -> u64 => as_is;
     fn get_attributes(run_id: Uuid) -> Attributes => as_is;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord> => decoded_each;
-    fn list_step_logs(run_id: Uuid, page: Page) -> Vec<StepLogRecord> => decoded_each;
+    fn list_step_logs(filter: StepLogFilter, page: Page) -> Vec<StepLogRecord> => decoded_each;
     fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History> => decoded;
     fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord> => as_is;
     fn glance(now: Option<Timestamp>) -> Glance => as_is;

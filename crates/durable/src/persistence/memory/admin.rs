@@ -1,7 +1,5 @@
 //! What operators and the audit read.
 
-use std::cmp::Reverse;
-
 use uuid::Uuid;
 
 use super::state::{RunState, State};
@@ -34,12 +32,10 @@ impl State {
                         .activity_type
                         .as_ref()
                         .is_none_or(|name| *name == task.activity_type)
+                    && filter.after.is_none_or(|after| task.rank() > after)
             })
             .collect();
-        tasks.sort_by_key(|task| {
-            let priority = Reverse(task.options.priority);
-            (priority, task.visible_at, task.id, task.run_id)
-        });
+        tasks.sort_by_key(|task| task.rank());
         tasks
     }
 

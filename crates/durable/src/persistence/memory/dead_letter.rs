@@ -1,7 +1,5 @@
 //! Dead letters: written when a task fails for good, decided by people.
 
-use std::cmp::Reverse;
-
 use durable_core::{AttemptRecord, Failure, Timestamp, WorkflowEvent};
 use uuid::Uuid;
 
@@ -193,7 +191,7 @@ impl State {
             .values()
             .filter(|letter| passes(filter, letter))
             .collect();
-        letters.sort_by_key(|letter| (Reverse(letter.dead_at), letter.id, letter.run_id));
+        letters.sort_by_key(|letter| letter.rank());
         letters
     }
 
@@ -226,6 +224,7 @@ fn passes(filter: &DlqFilter, letter: &DeadLetter) -> bool {
             .is_none_or(|name| *name == letter.activity_type)
         && filter.state.is_none_or(|state| state == letter.state)
         && filter.dead_before.is_none_or(|at| letter.dead_at < at)
+        && filter.after.is_none_or(|after| letter.rank() > after)
 }
 
 /// How the attempt that is under way failed.

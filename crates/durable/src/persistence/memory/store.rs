@@ -1,5 +1,6 @@
 //! The rest of the memory store: the edge, the lock, the call.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,10 +18,10 @@ use crate::persistence::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
     DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
     OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
-    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
-    WorkerStatus,
+    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
+    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::trays::LocalBell;
 use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check};
@@ -142,8 +143,16 @@ impl WorkflowEventStore for MemoryStore {
         Ok(self.read(|state| state.schedules.get(id).cloned()))
     }
 
-    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
-        Ok(self.read(|state| cut_page(state.schedules.values(), page)))
+    async fn list_schedules(
+        &self,
+        filter: ScheduleFilter,
+        page: Page,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        let after = filter.after.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(self.read(|state| {
+            let behind = state.schedules.range((after.clone(), Bound::Unbounded));
+            cut_page(behind.map(|(_, schedule)| schedule), page)
+        }))
     }
 
     async fn delete_schedule(&self, id: &str) -> StoreResult<bool> {
@@ -346,11 +355,18 @@ impl WorkflowEventStore for MemoryStore {
         Ok(self.read(|state| state.load_history(run_id, after, limit)))
     }
 
-    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
+    async fn list_step_logs(
+        &self,
+        filter: StepLogFilter,
+        page: Page,
+    ) -> StoreResult<Vec<StepLogRecord>> {
+        let after = filter.after.map_or(Bound::Unbounded, Bound::Excluded);
         Ok(self.read(|state| {
-            let run = state.find(run_id);
-            run.map(|run| cut_page(run.step_logs.values(), page))
-                .unwrap_or_default()
+            let Some(run) = state.find(filter.run_id) else {
+                return Vec::new();
+            };
+            let behind = run.step_logs.range((after, Bound::Unbounded));
+            cut_page(behind.map(|(_, line)| line), page)
         }))
     }
 

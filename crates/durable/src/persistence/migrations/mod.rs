@@ -124,6 +124,29 @@ pub fn validate(status: &[MigrationStatus]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses a database on which something is missing as well.
+///
+/// # Errors
+/// [`StoreError::Schema`], which says what to do.
+pub(crate) fn require_complete(status: &[MigrationStatus]) -> Result<(), StoreError> {
+    validate(status)?;
+    let mut missing = status
+        .iter()
+        .filter(|found| found.state == MigrationState::Pending);
+    let Some(first) = missing.next() else {
+        return Ok(());
+    };
+    let more = match missing.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(StoreError::Schema(format!(
+        "the database lacks migration {} ({}){more}: run `durable migrate up --db URL`, start the server with --migrate, or open the \
+         store with `migrate`",
+        first.version, first.name
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! What operators and dashboards read.
 
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use durable_core::{AttributeValue, Payload, Timestamp};
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::run::{Attributes, WorkflowStatus};
-use super::task::TaskStatus;
+use super::task::{TaskRecord, TaskStatus};
 use super::turn::LogLevel;
 use crate::persistence::limits::PAGE_ROWS_MAX;
 
@@ -30,6 +31,12 @@ impl Default for Page {
 }
 
 impl Page {
+    /// The first rows, so many.
+    #[must_use]
+    pub const fn first(limit: usize) -> Self {
+        Self { limit, offset: 0 }
+    }
+
     /// The limit within its bounds.
     #[must_use]
     pub fn rows(self) -> usize {
@@ -120,6 +127,77 @@ pub struct TaskFilter {
     pub activity_type: Option<String>,
     /// Only in this status.
     pub status: Option<TaskStatus>,
+    /// Continue after this rank: only tasks behind it.
+    pub after: Option<TaskRank>,
+}
+
+/// Where a task stands in a list. It stays there while others come and go, and moves back when it is tried again later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRank {
+    /// Its priority.
+    pub priority: i32,
+    /// From when on it may be claimed.
+    pub visible_at: Timestamp,
+    /// Its id.
+    pub id: Uuid,
+    /// Its run.
+    pub run_id: Uuid,
+}
+
+impl TaskRank {
+    fn key(&self) -> (Reverse<i32>, Timestamp, Uuid, Uuid) {
+        (
+            Reverse(self.priority),
+            self.visible_at,
+            self.id,
+            self.run_id,
+        )
+    }
+}
+
+impl Ord for TaskRank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for TaskRank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl TaskRecord {
+    /// Where it stands in a list.
+    #[must_use]
+    pub const fn rank(&self) -> TaskRank {
+        TaskRank {
+            priority: self.options.priority,
+            visible_at: self.visible_at,
+            id: self.id,
+            run_id: self.run_id,
+        }
+    }
+}
+
+/// Which log lines of a run; by id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepLogFilter {
+    /// The run.
+    pub run_id: Uuid,
+    /// Continue after this line: only larger ids.
+    pub after: Option<Uuid>,
+}
+
+impl StepLogFilter {
+    /// All lines of a run.
+    #[must_use]
+    pub const fn of_run(run_id: Uuid) -> Self {
+        Self {
+            run_id,
+            after: None,
+        }
+    }
 }
 
 /// Counts for health and metrics.

@@ -1,5 +1,7 @@
 //! Dead letters: activities that failed for good.
 
+use std::cmp::{Ordering, Reverse};
+
 use durable_core::{ActivityOptions, AttemptRecord, Failure, Payload, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -88,6 +90,49 @@ pub struct DlqFilter {
     pub state: Option<DeadLetterState>,
     /// Only those that died before then.
     pub dead_before: Option<Timestamp>,
+    /// Continue after this rank: only letters behind it.
+    pub after: Option<LetterRank>,
+}
+
+/// Where a letter stands in a list. It stays there while others are decided, and moves to the front when it dies again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LetterRank {
+    /// When it died.
+    pub dead_at: Timestamp,
+    /// Its id.
+    pub id: Uuid,
+    /// Its run.
+    pub run_id: Uuid,
+}
+
+impl LetterRank {
+    fn key(&self) -> (Reverse<Timestamp>, Uuid, Uuid) {
+        (Reverse(self.dead_at), self.id, self.run_id)
+    }
+}
+
+impl Ord for LetterRank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for LetterRank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl DeadLetter {
+    /// Where it stands in a list.
+    #[must_use]
+    pub const fn rank(&self) -> LetterRank {
+        LetterRank {
+            dead_at: self.dead_at,
+            id: self.id,
+            run_id: self.run_id,
+        }
+    }
 }
 
 /// What an operator decides about a dead letter.

@@ -39,6 +39,13 @@ pub struct ScheduleRecord {
     pub updated_at: Timestamp,
 }
 
+/// Which schedules; by id.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduleFilter {
+    /// Continue after this schedule: only larger ids.
+    pub after: Option<String>,
+}
+
 /// What happens when a schedule fires while its last run has not ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

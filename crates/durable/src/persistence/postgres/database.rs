@@ -9,9 +9,9 @@ use uuid::Uuid;
 use super::Postgres;
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump,
-    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord,
-    StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
-    WorkerInfo, WorkerStatus, cut,
+    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleRecord,
+    StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::{Bell, Shards, StoreResult, Transactions};
@@ -82,8 +82,12 @@ impl Database for Postgres {
         self.query_tasks(&filter, page).await
     }
 
-    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
-        self.read_step_logs(run_id, page).await
+    async fn list_step_logs(
+        &self,
+        filter: StepLogFilter,
+        page: Page,
+    ) -> StoreResult<Vec<StepLogRecord>> {
+        self.read_step_logs(filter, page).await
     }
 
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
@@ -114,8 +118,12 @@ impl Database for Postgres {
         self.read_schedule(&id).await
     }
 
-    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
-        self.read_schedules(page).await
+    async fn list_schedules(
+        &self,
+        filter: ScheduleFilter,
+        page: Page,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        self.read_schedules(&filter, page).await
     }
 
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {

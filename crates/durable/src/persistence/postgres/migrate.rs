@@ -131,7 +131,7 @@ pub async fn migration_status(
 /// # Errors
 /// [`StoreError::Schema`], which says what to do; [`StoreError::Open`] when the database cannot be reached.
 pub async fn validate(url: &str, options: &PostgresOptions) -> StoreResult<()> {
-    check_complete(&migration_status(url, options).await?)
+    migrations::require_complete(&migration_status(url, options).await?)
 }
 
 /// Every statement of every migration, for a schema, as it would be run.
@@ -149,18 +149,6 @@ pub fn print(schema: &str) -> StoreResult<String> {
         text.push_str(&schema.render(migration.sql));
     }
     Ok(text)
-}
-
-/// Refuses a schema on which something is missing or unknown.
-pub(super) fn check_complete(status: &[MigrationStatus]) -> StoreResult<()> {
-    migrations::validate(status)?;
-    match status.iter().find(|m| m.state == MigrationState::Pending) {
-        None => Ok(()),
-        Some(missing) => Err(StoreError::Schema(format!(
-            "migration {} ({}) has not been run; run the migrations, or open the store with `migrate`",
-            missing.version, missing.name
-        ))),
-    }
 }
 
 /// A connection of the runner's own, past a pooler where a way is given.

@@ -115,7 +115,7 @@ impl Postgres {
         if options.migrate {
             migrate::up(&client, &schema, options.shards).await?;
         } else {
-            migrate::check_complete(&migrate::read_status(&client, &schema).await?)?;
+            super::migrations::require_complete(&migrate::read_status(&client, &schema).await?)?;
         }
         let shards = migrate::read_shards(&client, &schema).await?;
         Ok(Self {

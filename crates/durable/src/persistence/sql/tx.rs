@@ -11,8 +11,9 @@ use super::rows::{Changes, Load, Loaded, RegistryWrite, Touched};
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns,
     ClaimedTurn, DeadLetter, DlqFilter, Dump, Glance, History, MessageRecord, OutboxRecord, Page,
-    RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleRecord, StepLogFilter,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{Bell, Shards, StoreResult, Transactions};
 
@@ -234,7 +235,7 @@ pub trait Database: Send + Sync + 'static {
     /// Contract.
     fn list_step_logs(
         &self,
-        run_id: Uuid,
+        filter: StepLogFilter,
         page: Page,
     ) -> impl Future<Output = StoreResult<Vec<StepLogRecord>>> + Send;
     /// Contract.
@@ -268,6 +269,7 @@ pub trait Database: Send + Sync + 'static {
     /// Contract.
     fn list_schedules(
         &self,
+        filter: ScheduleFilter,
         page: Page,
     ) -> impl Future<Output = StoreResult<Vec<ScheduleRecord>>> + Send;
     /// Contract.

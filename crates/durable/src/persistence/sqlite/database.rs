@@ -19,9 +19,9 @@ use super::tables::{
 use super::tx::SqliteTx;
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump,
-    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleRecord, StepLogRecord,
-    StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
-    WorkerInfo, WorkerStatus,
+    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleRecord,
+    StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::trays::LocalBell;
@@ -143,8 +143,12 @@ impl Database for Sqlite {
         self.read(move |db| tasks::list(db, &filter, page)).await
     }
 
-    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
-        self.read(move |db| step_logs::of_run(db, run_id, page.rows(), page.offset))
+    async fn list_step_logs(
+        &self,
+        filter: StepLogFilter,
+        page: Page,
+    ) -> StoreResult<Vec<StepLogRecord>> {
+        self.read(move |db| step_logs::list(db, filter, page.rows(), page.offset))
             .await
     }
 
@@ -178,8 +182,13 @@ impl Database for Sqlite {
         self.read(move |db| schedules::get(db, &id)).await
     }
 
-    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
-        self.read(move |db| schedules::list(db, page)).await
+    async fn list_schedules(
+        &self,
+        filter: ScheduleFilter,
+        page: Page,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        self.read(move |db| schedules::list(db, &filter, page))
+            .await
     }
 
     async fn clock(&self, now: Option<Timestamp>) -> StoreResult<Timestamp> {

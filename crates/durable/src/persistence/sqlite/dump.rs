@@ -9,7 +9,7 @@ use super::tables::{
     rollups, runs, schedules, signals, step_logs, tasks, timers, updates, workers,
 };
 use crate::persistence::StoreResult;
-use crate::persistence::model::{Dump, RunDump, WorkerFilter};
+use crate::persistence::model::{Dump, RunDump, StepLogFilter, WorkerFilter};
 
 pub(super) fn dump(db: Db<'_>) -> StoreResult<Dump> {
     let mut dumped = Vec::new();
@@ -44,6 +44,6 @@ fn dump_run(db: Db<'_>, run_id: Uuid) -> StoreResult<Option<RunDump>> {
         attributes: attributes::of_run(db, run_id)?,
         messages: messages::of_run(db, run_id)?,
         outbox: outbox::of_run(db, run_id)?,
-        step_logs: step_logs::of_run(db, run_id, usize::MAX, 0)?,
+        step_logs: step_logs::list(db, StepLogFilter::of_run(run_id), usize::MAX, 0)?,
     }))
 }

@@ -104,17 +104,7 @@ pub(super) fn bring_up(conn: &mut Connection) -> StoreResult<()> {
 /// Refuses a database that lacks a migration, or that this build must not touch.
 pub(super) fn require_all(conn: &Connection) -> StoreResult<()> {
     let status = status_of(conn)?;
-    migrations::validate(&status)?;
-    match status
-        .iter()
-        .find(|found| found.state == MigrationState::Pending)
-    {
-        None => Ok(()),
-        Some(missing) => Err(StoreError::Schema(format!(
-            "the database lacks migration {} ({}): run the migrations first",
-            missing.version, missing.name
-        ))),
-    }
+    migrations::require_complete(&status)
 }
 
 /// One migration and its note, in one transaction.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use durable_core::{AttributeValue, Payload};
 use everruns_durable::persistence::model::{
-    KeyKind, KeyRecord, Page, RollupKind, RollupOutcome, RollupRecord,
+    KeyKind, KeyRecord, Page, RollupKind, RollupOutcome, RollupRecord, StepLogFilter,
 };
 use everruns_durable::persistence::sql::rows::{Changes, Load, RegistryWrite, RunUpdate};
 use everruns_durable::persistence::sql::tx::Database;
@@ -153,7 +153,13 @@ async fn letters_outbox_and_logs_come_back_and_repeats_are_passed_over() {
     let page = Page::default();
     let mut logs = wrote.insert_logs.clone();
     logs.sort_by_key(|log| log.id);
-    assert_eq!(store.list_step_logs(first, page).await.unwrap(), logs);
+    assert_eq!(
+        store
+            .list_step_logs(StepLogFilter::of_run(first), page)
+            .await
+            .unwrap(),
+        logs
+    );
 
     let mut requeued = letter(first, 10);
     requeued.requeued_at = Some(t(3));

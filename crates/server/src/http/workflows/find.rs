@@ -83,7 +83,7 @@ pub(in crate::http) async fn list_workflows(
         .filter(|run| caller.may_use_type(&run.workflow_type));
     Ok(Json(RunList {
         workflows: visible.map(RunSummary::from).collect(),
-        next_cursor: found.next.map(|id| cursor::after_id(List::Runs, id)),
+        next_cursor: found.next.map(|id| cursor::after(List::Runs, &id)),
     }))
 }
 
@@ -126,7 +126,7 @@ impl ListParams {
             created_from: self.created_from,
             created_until: self.created_until,
             blocked: self.blocked.unwrap_or_default(),
-            before: cursor::id(List::Runs, self.cursor.as_deref())?,
+            before: cursor::place(List::Runs, self.cursor.as_deref())?,
         })
     }
 }

@@ -5,7 +5,9 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use everruns_durable::core::{Payload, Timestamp, WorkflowEvent};
-use everruns_durable::persistence::model::{HistoryEvent, LogLevel, Page, StepLogRecord};
+use everruns_durable::persistence::model::{
+    HistoryEvent, LogLevel, Page, StepLogFilter, StepLogRecord,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -89,9 +91,9 @@ pub(in crate::http) async fn list_events(
     Params(params): Params<PageParams>,
 ) -> Result<Json<EventList>, Problem> {
     let limit = limit(params.limit)?;
-    let after = cursor::rows(List::Events, params.cursor.as_deref())?;
+    let after: Option<i64> = cursor::place(List::Events, params.cursor.as_deref())?;
     caller.within_scope(&app, id).await?;
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let after = after.unwrap_or_default();
     let Some(page) = app.store().list_events(id, after, limit).await? else {
         return Err(Problem::new(
             Code::NotFound,
@@ -100,9 +102,8 @@ pub(in crate::http) async fn list_events(
     };
     let last = page.events.last().map(|event| event.sequence_num);
     let last = last.filter(|last| *last < page.run.sequence);
-    let last = last.and_then(|last| u64::try_from(last).ok());
     Ok(Json(EventList {
-        next_cursor: last.map(|last| cursor::after_rows(List::Events, last)),
+        next_cursor: last.map(|last| cursor::after(List::Events, &last)),
         events: page.events.into_iter().map(EventView::from).collect(),
     }))
 }
@@ -176,40 +177,25 @@ pub(in crate::http) async fn list_logs(
     RunId(id): RunId,
     Params(params): Params<PageParams>,
 ) -> Result<Json<LogList>, Problem> {
-    let page = params.page(List::Logs)?;
+    let page = Page::first(limit(params.limit)?);
+    let filter = StepLogFilter {
+        run_id: id,
+        after: cursor::place(List::Logs, params.cursor.as_deref())?,
+    };
     caller.run(&app, id).await?;
-    let lines = app.store().list_step_logs(id, page).await?;
-    let (logs, next_cursor) = turn(List::Logs, page, lines);
+    let lines = app.store().list_step_logs(filter, page).await?;
+    let (logs, next_cursor) = turn(List::Logs, page, lines, |line| line.id);
     Ok(Json(LogList { logs, next_cursor }))
 }
 
-impl PageParams {
-    /// One row more than wanted, which tells whether there is another page.
-    pub(in crate::http) fn page(&self, list: List) -> Result<Page, Problem> {
-        page(list, self.limit, self.cursor.as_deref())
-    }
-}
-
-pub(in crate::http) fn page(
-    list: List,
-    wanted: Option<usize>,
-    cursor: Option<&str>,
-) -> Result<Page, Problem> {
-    let offset = cursor::rows(list, cursor)?;
-    Ok(Page {
-        limit: limit(wanted)?,
-        offset: usize::try_from(offset).unwrap_or(usize::MAX),
-    })
-}
-
-/// The rows as they are shown, and a cursor if there may be more: a full page is taken for a sign of it.
-pub(in crate::http) fn turn<R, V: From<R>>(
+/// The rows as they are shown, and a cursor behind the last if there may be more: a full page is taken for a sign of it.
+pub(in crate::http) fn turn<R, V: From<R>, P: Serialize>(
     list: List,
     page: Page,
     rows: Vec<R>,
+    place: impl Fn(&R) -> P,
 ) -> (Vec<V>, Option<String>) {
-    let read = page.offset.saturating_add(rows.len());
-    let full = rows.len() == page.rows();
-    let next = full.then(|| cursor::after_rows(list, read as u64));
+    let last = rows.last().filter(|_| rows.len() == page.rows());
+    let next = last.map(|last| cursor::after(list, &place(last)));
     (rows.into_iter().map(V::from).collect(), next)
 }

@@ -112,8 +112,8 @@ enum UpdateStatus {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct WaitParams {
-    /// How long to wait, such as `10s`, at most a minute.
-    #[param(pattern = "^[0-9]{1,4}(ms|s|m)?$", example = "10s")]
+    /// How long to wait, such as `10s`. What is longer than the server waits, a minute unless it is told otherwise, is that.
+    #[param(pattern = "^([0-9]{1,6}(ms|s|m)?|PT[0-9]{1,6}[SM])$", example = "10s")]
     wait: Option<String>,
 }
 

@@ -77,8 +77,16 @@ enum WaitKind {
     Update { update_id: String },
     /// A person.
     HumanTask { task_id: String },
-    /// Something that only its code knows.
-    Unknown,
+    /// A condition over its own state, such as that an update has come.
+    Condition {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        what: Option<String>,
+    },
+    /// What only its code knows, perhaps.
+    Unknown {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
 }
 
 /// An activity that a run waits for.
@@ -170,7 +178,11 @@ impl From<Wait> for WaitView {
             },
             Wait::Update { update_id } => WaitKind::Update { update_id },
             Wait::HumanTask { task_id } => WaitKind::HumanTask { task_id },
-            _ => WaitKind::Unknown,
+            Wait::Condition { what } => WaitKind::Condition { what },
+            Wait::Unknown { reason } => WaitKind::Unknown {
+                reason: Some(reason),
+            },
+            _ => WaitKind::Unknown { reason: None },
         };
         Self { description, what }
     }

@@ -36,7 +36,10 @@ impl Generator {
             },
             5..7 => Intent::Plain(Request::DeleteSchedule { id }),
             7 => Intent::Plain(Request::GetSchedule { id }),
-            8..10 => Intent::Plain(Request::ListSchedules { page: self.page() }),
+            8..10 => Intent::Plain(Request::ListSchedules {
+                filter: self.schedule_filter(),
+                page: self.page(),
+            }),
             10..12 => Intent::Plain(Request::DueSchedules { max: self.max() }),
             _ => Intent::Tick(self.several(Self::tick)),
         }

@@ -1,8 +1,8 @@
 //! Reads.
 
 use everruns_durable::persistence::model::{
-    DeadLetterState, DlqFilter, RunFilter, TaskFilter, TaskStatus, WorkerFilter, WorkerStatus,
-    WorkflowStatus,
+    DeadLetterState, DlqFilter, LetterRank, RunFilter, ScheduleFilter, StepLogFilter, TaskFilter,
+    TaskRank, TaskStatus, WorkerFilter, WorkerStatus, WorkflowStatus,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::super::intent::Intent;
 use super::super::request::Request;
 use super::super::session::Session;
-use super::super::universe::{ATTRIBUTES, BUSINESS_IDS, UPDATES, WORKFLOWS, id};
+use super::super::universe::{ATTRIBUTES, BUSINESS_IDS, SCHEDULES, UPDATES, WORKFLOWS, id};
 use super::Generator;
 
 impl Generator {
@@ -49,7 +49,11 @@ impl Generator {
                 page: self.page(),
             },
             11 => Request::ListStepLogs {
-                run,
+                filter: StepLogFilter {
+                    run_id: run,
+                    // Any id will do: some lines are before it, some behind.
+                    after: self.random.percent(25).then(|| self.run()),
+                },
                 page: self.page(),
             },
             12 => Request::ListEvents {
@@ -99,6 +103,18 @@ impl Generator {
                 .random
                 .percent(25)
                 .then(|| self.random.pick(&TaskStatus::ALL)),
+            after: self.random.percent(25).then(|| TaskRank {
+                priority: self.random.pick(&[-1, 0, 0, 5]),
+                visible_at: self.ago(5_000),
+                id: self.run(),
+                run_id: self.run(),
+            }),
+        }
+    }
+
+    pub(super) fn schedule_filter(&mut self) -> ScheduleFilter {
+        ScheduleFilter {
+            after: self.random.percent(25).then(|| self.name(SCHEDULES)),
         }
     }
 
@@ -116,6 +132,11 @@ impl Generator {
                 .percent(25)
                 .then(|| self.random.pick(&DeadLetterState::ALL)),
             dead_before: self.random.percent(25).then(|| self.ago(5_000)),
+            after: self.random.percent(25).then(|| LetterRank {
+                dead_at: self.ago(5_000),
+                id: self.run(),
+                run_id: self.run(),
+            }),
         }
     }
 

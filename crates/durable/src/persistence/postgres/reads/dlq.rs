@@ -3,9 +3,9 @@
 use tokio_postgres::types::Type;
 
 use super::filter::Query;
-use crate::persistence::model::{DeadLetter, DeadLetterState, DlqFilter, Page};
+use crate::persistence::model::{DeadLetter, DeadLetterState, DlqFilter, LetterRank, Page};
 use crate::persistence::postgres::Postgres;
-use crate::persistence::postgres::bind::{limit, maybe_at};
+use crate::persistence::postgres::bind::{at, limit, maybe_at};
 use crate::persistence::postgres::reader::read_all;
 use crate::persistence::postgres::rows;
 use crate::persistence::postgres::sql::letters::letter_columns;
@@ -52,4 +52,17 @@ pub(in crate::persistence::postgres) fn conditions<'a>(
             maybe_at(filter.dead_before),
             Type::TIMESTAMPTZ,
         );
+    if let Some(LetterRank {
+        dead_at,
+        id,
+        run_id,
+    }) = filter.after
+    {
+        // The first condition alone is a range of the index.
+        query
+            .with(" AND t.dead_at <= $?", at(dead_at), Type::TIMESTAMPTZ)
+            .with(" AND (t.dead_at < $?", at(dead_at), Type::TIMESTAMPTZ)
+            .with(" OR (t.id, t.workflow_id) > ($?", id, Type::UUID)
+            .with(", $?))", run_id, Type::UUID);
+    }
 }

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::filter::Query;
 use crate::persistence::model::{
-    Attributes, ClaimedTurn, History, Page, RunFilter, RunRecord, StepLogRecord, UpdateRecord,
-    WorkflowStatus,
+    Attributes, ClaimedTurn, History, Page, RunFilter, RunRecord, StepLogFilter, StepLogRecord,
+    UpdateRecord, WorkflowStatus,
 };
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, at, by_shard, column, limit, maybe_at, value};
@@ -127,12 +127,13 @@ impl Postgres {
 
     pub(in crate::persistence::postgres) async fn read_step_logs(
         &self,
-        run_id: Uuid,
+        filter: StepLogFilter,
         page: Page,
     ) -> StoreResult<Vec<StepLogRecord>> {
         let params = vec![
-            value(self.shards.of_run(run_id)),
-            value(run_id),
+            value(self.shards.of_run(filter.run_id)),
+            value(filter.run_id),
+            value(filter.after),
             value(limit(page.rows())),
             value(limit(page.offset)),
         ];

@@ -3,7 +3,7 @@
 use durable_core::Timestamp;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{Page, ScheduleRecord};
+use crate::persistence::model::{Page, ScheduleFilter, ScheduleRecord};
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, limit, maybe_at, value};
 use crate::persistence::postgres::reader::{Reader, read_all, read_first};
@@ -22,9 +22,14 @@ impl Postgres {
 
     pub(in crate::persistence::postgres) async fn read_schedules(
         &self,
+        filter: &ScheduleFilter,
         page: Page,
     ) -> StoreResult<Vec<ScheduleRecord>> {
-        let params = vec![value(limit(page.rows())), value(limit(page.offset))];
+        let params = vec![
+            value(filter.after.as_deref()),
+            value(limit(page.rows())),
+            value(limit(page.offset)),
+        ];
         let call = Call::new(&schedules::LIST_SCHEDULES, params);
         read_all(&self.read_one(Concern::Registry, call).await?, record)
     }

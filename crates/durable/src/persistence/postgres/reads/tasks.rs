@@ -6,7 +6,7 @@ use super::filter::Query;
 use crate::persistence::StoreResult;
 use crate::persistence::model::{Page, TaskFilter, TaskRecord, TaskStatus};
 use crate::persistence::postgres::Postgres;
-use crate::persistence::postgres::bind::limit;
+use crate::persistence::postgres::bind::{at, limit};
 use crate::persistence::postgres::reader::read_all;
 use crate::persistence::postgres::rows;
 use crate::persistence::postgres::sql::tasks::task_columns;
@@ -30,7 +30,20 @@ impl Postgres {
                 " AND t.status = $?",
                 filter.status.map(TaskStatus::as_str),
                 Type::TEXT,
-            )
+            );
+        if let Some(after) = filter.after {
+            query
+                .with(" AND t.priority <= $?", after.priority, Type::INT4)
+                .with(" AND (t.priority < $?", after.priority, Type::INT4)
+                .with(
+                    " OR (t.visible_at, t.id, t.workflow_id) > ($?",
+                    at(after.visible_at),
+                    Type::TIMESTAMPTZ,
+                )
+                .with(", $?", after.id, Type::UUID)
+                .with(", $?))", after.run_id, Type::UUID);
+        }
+        query
             .text(" ORDER BY t.priority DESC, t.visible_at, t.id, t.workflow_id")
             .with(" LIMIT $?", limit(page.rows()), Type::INT8)
             .with(" OFFSET $?", limit(page.offset), Type::INT8);

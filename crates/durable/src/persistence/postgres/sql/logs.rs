@@ -12,10 +12,10 @@ statements! {
         ON CONFLICT (partition_key, workflow_id, id) DO NOTHING";
 
     /// A page of a run's lines. Primary key, in its order.
-    READ_LOGS [INT4, UUID, INT8, INT8] = "
+    READ_LOGS [INT4, UUID, UUID, INT8, INT8] = "
         SELECT id, workflow_id, activity_id, attempt, level, message, meta, created_at
         FROM {s}.durable_step_logs
-        WHERE partition_key = $1 AND workflow_id = $2
+        WHERE partition_key = $1 AND workflow_id = $2 AND ($3 IS NULL OR id > $3)
         ORDER BY id
-        LIMIT $3 OFFSET $4";
+        LIMIT $4 OFFSET $5";
 }

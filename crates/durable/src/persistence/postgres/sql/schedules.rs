@@ -65,11 +65,12 @@ statements! {
         WHERE id = $1");
 
     /// A page of schedules. Primary key, in its order.
-    LIST_SCHEDULES [INT8, INT8] = concat!("
+    LIST_SCHEDULES [TEXT, INT8, INT8] = concat!("
         SELECT ", schedule_columns!(), "
         FROM {s}.durable_schedules
+        WHERE $1 IS NULL OR id > $1
         ORDER BY id
-        LIMIT $1 OFFSET $2");
+        LIMIT $2 OFFSET $3");
 
     /// Deletes a schedule. Primary key.
     DELETE_SCHEDULE [TEXT] = "

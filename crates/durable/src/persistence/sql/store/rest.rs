@@ -14,10 +14,10 @@ use crate::persistence::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
     DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
     OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome,
-    SendSignal, SendUpdate, StartOutcome, StartRun, StepLogRecord, StoreCounts, TaskFilter,
-    TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo,
-    WorkerStatus, cut,
+    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
+    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
+    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
 use crate::persistence::sql::intents::dead_letters::DecideDeadLetter;
 use crate::persistence::sql::intents::due::{FireShard, NextDue};
@@ -219,8 +219,12 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.get_schedule(id.to_owned()).await
     }
 
-    async fn list_schedules(&self, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
-        self.database.list_schedules(page).await
+    async fn list_schedules(
+        &self,
+        filter: ScheduleFilter,
+        page: Page,
+    ) -> StoreResult<Vec<ScheduleRecord>> {
+        self.database.list_schedules(filter, page).await
     }
 
     async fn delete_schedule(&self, id: &str) -> StoreResult<bool> {
@@ -454,8 +458,12 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.list_tasks(filter, page).await
     }
 
-    async fn list_step_logs(&self, run_id: Uuid, page: Page) -> StoreResult<Vec<StepLogRecord>> {
-        self.database.list_step_logs(run_id, page).await
+    async fn list_step_logs(
+        &self,
+        filter: StepLogFilter,
+        page: Page,
+    ) -> StoreResult<Vec<StepLogRecord>> {
+        self.database.list_step_logs(filter, page).await
     }
 
     async fn list_events(

@@ -48,4 +48,6 @@ pub(crate) const OF_RUN_ID: &str = " AND partition_key = ? AND workflow_id = ?";
 pub(crate) const OF_TYPE: &str = " AND activity_type = ?";
 pub(crate) const IN_STATE: &str = " AND state = ?";
 pub(crate) const DEAD_BEFORE: &str = " AND dead_at < ?";
+/// When, again, id and run of the letter behind which to go on.
+pub(crate) const AFTER: &str = " AND dead_at <= ? AND (dead_at < ? OR (id, workflow_id) > (?, ?))";
 pub(crate) const PAGE: &str = " ORDER BY dead_at DESC, id, workflow_id LIMIT ? OFFSET ?";

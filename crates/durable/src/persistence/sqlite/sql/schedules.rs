@@ -47,7 +47,8 @@ statements! {
     GET = concat!("SELECT ", schedule_columns!(), " FROM durable_schedules WHERE id = ?1");
     /// A page.
     LIST = concat!(
-        "SELECT ", schedule_columns!(), " FROM durable_schedules ORDER BY id LIMIT ?1 OFFSET ?2"
+        "SELECT ", schedule_columns!(), " FROM durable_schedules WHERE ?1 IS NULL OR id > ?1 \
+         ORDER BY id LIMIT ?2 OFFSET ?3"
     );
     /// Those that fire now; by index `due`.
     DUE = concat!(

@@ -6,8 +6,8 @@ statements! {
         "INSERT INTO durable_step_logs (id, workflow_id, activity_id, attempt, level, message, meta, \
          created_at, partition_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
     /// A page of a run's lines.
-    OF_RUN =
+    LIST =
         "SELECT id, workflow_id, activity_id, attempt, level, message, meta, created_at \
          FROM durable_step_logs WHERE partition_key = ?1 AND workflow_id = ?2 \
-         ORDER BY id LIMIT ?3 OFFSET ?4";
+         AND (?3 IS NULL OR id > ?3) ORDER BY id LIMIT ?4 OFFSET ?5";
 }

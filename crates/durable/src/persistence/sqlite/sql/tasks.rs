@@ -77,5 +77,8 @@ statements! {
 pub(crate) const OF_RUN_ID: &str = " AND partition_key = ? AND workflow_id = ?";
 pub(crate) const OF_TYPE: &str = " AND activity_type = ?";
 pub(crate) const IN_STATUS: &str = " AND status = ?";
+/// Priority, again, when, id and run of the task behind which to go on.
+pub(crate) const AFTER: &str =
+    " AND priority <= ? AND (priority < ? OR (visible_at, id, workflow_id) > (?, ?, ?))";
 pub(crate) const PAGE: &str =
     " ORDER BY priority DESC, visible_at, id, workflow_id LIMIT ? OFFSET ?";

@@ -76,6 +76,7 @@ fn every_list() -> [String; 7] {
         dead_letters::OF_RUN_ID,
         dead_letters::OF_TYPE,
         dead_letters::IN_STATE,
+        dead_letters::AFTER,
         dead_letters::DEAD_BEFORE,
         dead_letters::PAGE,
     ]

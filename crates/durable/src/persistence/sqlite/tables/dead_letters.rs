@@ -82,6 +82,13 @@ fn filtered<'a>(
     query.and(sql::OF_TYPE, filter.activity_type.as_ref());
     query.and(sql::IN_STATE, filter.state.map(DeadLetterState::as_str));
     query.and(sql::DEAD_BEFORE, filter.dead_before.map(Until));
+    if let Some(after) = filter.after {
+        query.text(sql::AFTER);
+        query.bind(At(after.dead_at));
+        query.bind(At(after.dead_at));
+        query.bind(Id(after.id));
+        query.bind(Id(after.run_id));
+    }
     query.text(sql::PAGE);
     query.bind(rows(limit));
     query.bind(rows(offset));

@@ -2,9 +2,10 @@
 
 use durable_core::Timestamp;
 use rusqlite::params;
+use rusqlite::types::Null;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{OverlapPolicy, Page, ScheduleRecord};
+use crate::persistence::model::{OverlapPolicy, Page, ScheduleFilter, ScheduleRecord};
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::schedules as sql;
@@ -52,13 +53,21 @@ pub(crate) fn get(db: Db<'_>, id: &str) -> StoreResult<Option<ScheduleRecord>> {
     db.first(sql::GET, [id], record)
 }
 
-pub(crate) fn list(db: Db<'_>, page: Page) -> StoreResult<Vec<ScheduleRecord>> {
-    db.all(sql::LIST, [rows(page.rows()), rows(page.offset)], record)
+pub(crate) fn list(
+    db: Db<'_>,
+    filter: &ScheduleFilter,
+    page: Page,
+) -> StoreResult<Vec<ScheduleRecord>> {
+    db.all(
+        sql::LIST,
+        params![filter.after, rows(page.rows()), rows(page.offset)],
+        record,
+    )
 }
 
 /// All schedules, by id.
 pub(crate) fn dump(db: Db<'_>) -> StoreResult<Vec<ScheduleRecord>> {
-    db.all(sql::LIST, [i64::MAX, 0], record)
+    db.all(sql::LIST, params![Null, i64::MAX, 0], record)
 }
 
 pub(crate) fn due(db: Db<'_>, now: Timestamp, max: usize) -> StoreResult<Vec<ScheduleRecord>> {

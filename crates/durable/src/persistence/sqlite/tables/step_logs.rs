@@ -1,10 +1,9 @@
 //! Log lines of attempts.
 
 use rusqlite::params;
-use uuid::Uuid;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{LogLevel, StepLogRecord};
+use crate::persistence::model::{LogLevel, StepLogFilter, StepLogRecord};
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::step_logs as sql;
 use crate::persistence::sqlite::value::{At, Body, Id, rows};
@@ -28,16 +27,22 @@ pub(crate) fn insert(db: Db<'_>, log: &StepLogRecord) -> StoreResult<()> {
     Ok(())
 }
 
-pub(crate) fn of_run(
+pub(crate) fn list(
     db: Db<'_>,
-    run_id: Uuid,
+    filter: StepLogFilter,
     limit: usize,
     offset: usize,
 ) -> StoreResult<Vec<StepLogRecord>> {
-    let page = (rows(limit), rows(offset));
+    let StepLogFilter { run_id, after } = filter;
     db.all(
-        sql::OF_RUN,
-        params![db.shard(run_id), Id(run_id), page.0, page.1],
+        sql::LIST,
+        params![
+            db.shard(run_id),
+            Id(run_id),
+            after.map(Id),
+            rows(limit),
+            rows(offset),
+        ],
         |row| {
             Ok(StepLogRecord {
                 id: row.id()?,

@@ -153,6 +153,14 @@ pub(crate) fn list(db: Db<'_>, filter: &TaskFilter, page: Page) -> StoreResult<V
     }
     query.and(sql::OF_TYPE, filter.activity_type.as_ref());
     query.and(sql::IN_STATUS, filter.status.map(TaskStatus::as_str));
+    if let Some(after) = filter.after {
+        query.text(sql::AFTER);
+        query.bind(after.priority);
+        query.bind(after.priority);
+        query.bind(At(after.visible_at));
+        query.bind(Id(after.id));
+        query.bind(Id(after.run_id));
+    }
     query.text(sql::PAGE);
     query.bind(rows(page.rows()));
     query.bind(rows(page.offset));
