@@ -252,11 +252,7 @@ impl Client {
     async fn begin(&self, start: &StartRun) -> bool {
         let shared = &self.shared;
         // An audit row goes with the start; keys, signals and updates have to be looked at first.
-        let plain = self.acting.is_none()
-            && start.business_id.is_none()
-            && start.idempotency_key.is_none()
-            && start.signals.is_empty()
-            && start.updates.is_empty();
+        let plain = self.acting.is_none() && start.is_plain();
         let (name, version) = (&start.workflow_type, &start.version);
         let here = || shared.workflows.elsewhere_for(name, version).is_none();
         if !plain || !shared.store.starts_with_turns() || !here() {

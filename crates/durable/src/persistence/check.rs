@@ -256,12 +256,8 @@ fn turn(turn: &TurnCommit) -> Result<(), StoreError> {
 
 /// A run that is started with its first turn is new, and nothing but its id decides about it.
 fn start_with_turn(turn: &TurnCommit, start: &StartRun) -> Result<(), StoreError> {
-    let plain = start.idempotency_key.is_none()
-        && start.business_id.is_none()
-        && start.signals.is_empty()
-        && start.updates.is_empty();
     let first = turn.expected_sequence == 0 && turn.expected_epoch == 0 && turn.facts_through == 0;
-    if plain && first && start.run_id == turn.run_id {
+    if start.is_plain() && first && start.run_id == turn.run_id {
         return Ok(());
     }
     Err(StoreError::Invalid(format!(

@@ -297,6 +297,15 @@ impl StartRun {
         }
     }
 
+    /// Whether nothing but its id decides which run it means, and it brings nothing along: no workflow id, key, signals, updates.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.business_id.is_none()
+            && self.idempotency_key.is_none()
+            && self.signals.is_empty()
+            && self.updates.is_empty()
+    }
+
     /// Stands for workflow type, version and input: the same start has the same one, also where a codec encodes the same
     /// input differently each time.
     #[must_use]
