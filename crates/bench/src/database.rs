@@ -124,6 +124,19 @@ impl Database {
         }
     }
 
+    /// Puts what was written in order, as it would be in a database where it has come together over time: otherwise the housekeeping that a
+    /// million rows at once leave behind (autovacuum, a checkpoint) is measured with whatever comes next.
+    pub(crate) async fn settle(&self) -> anyhow::Result<()> {
+        if self.kind == Kind::Postgres {
+            let client = raw::connect(&self.url).await?;
+            for statement in ["VACUUM (ANALYZE)", "CHECKPOINT"] {
+                let settled = client.batch_execute(statement).await;
+                settled.with_context(|| format!("{statement} failed"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The path of a SQLite database.
     pub(crate) fn path(&self) -> Option<&str> {
         self.url.strip_prefix("sqlite:")

@@ -41,6 +41,7 @@ async fn finished(bench: &Bench, database: &Database) -> anyhow::Result<Figures>
     let bar = Bar::new(format!("J9, {backlog} finished runs"), backlog);
     fill(&database.url, backlog, &bar).await?;
     drop(bar);
+    database.settle().await?;
     let work = Embedded::open(&database.url).await?;
     let bar = Bar::new(format!("J1 beside them, {runs} runs"), runs * STEPS);
     let rate = work.work(runs, &bar).await?.activities_per_s();

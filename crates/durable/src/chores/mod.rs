@@ -6,6 +6,7 @@
 mod due;
 mod listener;
 mod lookout;
+mod offers;
 mod ownership;
 mod pass_on;
 mod reaper;
@@ -32,6 +33,7 @@ use crate::runtime::Runtime;
 pub(crate) use due::Due;
 pub(crate) use listener::listen;
 pub(crate) use lookout::Lookout;
+pub(crate) use offers::take_offers;
 pub(crate) use ownership::Ownership;
 pub(crate) use pass_on::PassOn;
 pub(crate) use reaper::Reaper;

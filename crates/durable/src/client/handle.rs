@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use durable_core::{Failure, Payload, error_types};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::Client;
 use super::start::Untyped;
 use crate::engine::Watch;
 use crate::error::Kind;
-use crate::persistence::model::{RunRecord, WorkflowStatus};
+use crate::persistence::model::{Awaited, RunRecord, WorkflowStatus};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
 
@@ -24,6 +25,9 @@ pub struct RunHandle<W> {
     watch: Option<Arc<Watch>>,
     workflow: PhantomData<fn() -> W>,
 }
+
+/// How long one call waits for a run at the other end of the store.
+const AWAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What a run has come to.
 enum Come {
@@ -124,20 +128,19 @@ impl<W> RunHandle<W> {
             None => Arc::new(self.client.shared.hub.watch(run_id)),
         };
         let look = || async {
-            if let Some(result) = watch.take_result() {
-                return Ok(Some(Come::Result(result)));
-            }
-            let run = self.get().await?;
-            if run.status.is_terminal() {
-                return Ok(Some(Come::Run(Box::new(run))));
-            }
-            match self.client.blocked(&run).await? {
-                Some(blocked) => Err(blocked),
-                None => Ok(None),
+            match watch.take_result() {
+                Some(result) => Ok(Some(Come::Result(result))),
+                None => self.come_to(self.get().await?).await,
             }
         };
-        let quiet = self.watch.is_some();
-        let run = match self.client.look_at(&watch, quiet, look).await? {
+        let come = match self.awaited().await? {
+            Some(come) => come,
+            None => {
+                let quiet = self.watch.is_some();
+                self.client.look_at(&watch, quiet, look).await?
+            }
+        };
+        let run = match come {
             Come::Result(result) => return Ok(result),
             Come::Run(run) => run,
         };
@@ -152,6 +155,44 @@ impl<W> RunHandle<W> {
                 Err(Kind::Failed { run_id, failure }.into())
             }
             _ => Ok(run.result),
+        }
+    }
+
+    /// Waits for the run at the other end of the store, if there is a place to wait. None: wait here, and look.
+    async fn awaited(&self) -> Result<Option<Come>> {
+        let shared = &self.client.shared;
+        // An engine beside is nearer still to what it hosts.
+        if !shared.store.announces() || shared.beside.is_some() {
+            return Ok(None);
+        }
+        let Ok(_place) = shared.waits.try_acquire() else {
+            return Ok(None);
+        };
+        loop {
+            match shared.store.await_run(self.run_id, AWAIT_MAX).await {
+                Ok(Awaited::Result(result)) => return Ok(Some(Come::Result(result))),
+                Ok(Awaited::Run(Some(run))) => {
+                    if let Some(come) = self.come_to(*run).await? {
+                        return Ok(Some(come));
+                    }
+                }
+                Ok(Awaited::Run(None)) => return Err(Kind::NotFound(self.run_id).into()),
+                // Where the other end is out of reach, there are times for another look.
+                Ok(Awaited::Here) => return Ok(None),
+                Err(error) if error.is_retryable() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What a run has come to. None: it goes on.
+    async fn come_to(&self, run: RunRecord) -> Result<Option<Come>> {
+        if run.status.is_terminal() {
+            return Ok(Some(Come::Run(Box::new(run))));
+        }
+        match self.client.blocked(&run).await? {
+            Some(blocked) => Err(blocked),
+            None => Ok(None),
         }
     }
 

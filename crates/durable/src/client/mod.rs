@@ -3,6 +3,8 @@
 mod acting;
 mod batch;
 mod dead_letters;
+#[cfg(feature = "grpc")]
+mod door;
 mod enqueue;
 mod find;
 mod gather;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use durable_core::{Payload, error_types, signal_types};
 use serde::Serialize;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 pub use batch::{BatchOptions, BatchOutcome};
@@ -74,6 +77,9 @@ struct Shared {
     workflows: WorkflowRegistry,
     /// The engine beside it: it becomes the owner of what is started here, so that no claim is needed.
     beside: Option<Beside>,
+    /// Places for calls that wait at the other end of the store: enough for those who wait for one run after the other. Whoever waits for
+    /// many at once is rung for.
+    waits: Semaphore,
     /// Refuses starts while too much waits.
     admission: Option<BackpressureCoordinator>,
 }
@@ -143,6 +149,7 @@ impl Client {
                 runtime: runtime.clone(),
                 workflows,
                 beside: None,
+                waits: Semaphore::new(WAITS_MAX),
                 admission: None,
             }),
             acting: None,
@@ -184,6 +191,7 @@ impl Client {
                     listeners: Arc::clone(&node.listeners),
                     hosting: Hosting::of(Arc::downgrade(turner)),
                 }),
+                waits: Semaphore::new(WAITS_MAX),
                 admission: node.settings.admission.clone().map(|settings| {
                     BackpressureCoordinator::new(
                         Arc::clone(&node.store),
@@ -419,6 +427,9 @@ impl Client {
         }
     }
 }
+
+/// Calls of one client that wait at the other end of the store.
+const WAITS_MAX: usize = 16;
 
 /// Whether a call may have been carried out before it was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use durable_core::{AttributeValue, Payload, PayloadError, TraceContext};
 use serde::Serialize;
+use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::{Client, RunHandle, UpdateWithStart};
 use crate::engine::{Beginning, Watch};
 use crate::error::Kind;
-use crate::persistence::model::{NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun};
+use crate::persistence::model::{
+    NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun, TurnOutcome,
+};
 use crate::persistence::{Bug, StoreResult, check, planted};
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
@@ -20,6 +23,9 @@ use crate::{Error, Result};
 /// How long a start waits for its first turn: then it goes on its own, and whichever comes first starts the run. A turn is put off for as
 /// long as the store cannot be reached; whoever starts a run is told.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
+
+/// How long an engine in another process may think about an offer.
+const OFFER_MAX: Duration = Duration::from_millis(500);
 
 /// A run about to be started: a builder that is awaited.
 #[must_use = "a start does nothing unless it is awaited"]
@@ -216,46 +222,78 @@ impl Client {
     /// Starts a run; where it is hosted beside, it belongs to the engine there at once.
     pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
         let shared = &self.shared;
-        // A client on its own may know the code, to ask runs by it, and hosts none.
-        let hosted_here =
-            shared.beside.is_some() && shared.workflows.hosts(&start.workflow_type, &start.version);
-        if let Some(beside) = shared.beside.as_ref().filter(|_| hosted_here) {
-            start.owner = Some(OwnerRequest {
-                worker_id: beside.worker_id.clone(),
-                lease: beside.owner_lease,
-            });
-        }
-        // From before it can end on.
-        let watch = hosted_here.then(|| shared.hub.watch(start.run_id));
-        if hosted_here && self.begin(&start).await {
-            self.announce_deadline(&start);
+        let hosted_here = self.own(&mut start);
+        // From before it can end on. Where nobody can be heard, its end is looked for.
+        let watch = (hosted_here || !self.is_deaf()).then(|| shared.hub.watch(start.run_id));
+        if self.begin(&start, hosted_here).await {
             return Ok(self.handle(start.run_id, watch));
         }
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
         let asked = self.asked(start.clone());
         let outcome = self.retried(|| shared.starts.one(asked.clone())).await?;
-        let (run_id, watch, is_new) = match outcome {
-            StartOutcome::Started { run_id } => (run_id, watch, true),
-            StartOutcome::Existing { run_id } => (run_id, None, false),
-            StartOutcome::Rejected(rejection) => return Err(Kind::Start(rejection).into()),
+        self.announce(&start, &outcome, hosted_here);
+        match outcome {
+            StartOutcome::Started { run_id } => Ok(self.handle(run_id, watch)),
+            StartOutcome::Existing { run_id } => Ok(self.handle(run_id, None)),
+            StartOutcome::Rejected(rejection) => Err(Kind::Start(rejection).into()),
+        }
+    }
+
+    /// Makes the engine beside the owner of a run that it hosts; answers whether it does.
+    pub(super) fn own(&self, start: &mut StartRun) -> bool {
+        let shared = &self.shared;
+        // A client on its own may know the code, to ask runs by it, and hosts none.
+        let Some(beside) = &shared.beside else {
+            return false;
         };
-        self.announce_deadline(&start);
+        let hosted_here = shared.workflows.hosts(&start.workflow_type, &start.version);
+        start.owner = hosted_here.then(|| OwnerRequest {
+            worker_id: beside.worker_id.clone(),
+            lease: beside.owner_lease,
+        });
+        hosted_here
+    }
+
+    /// Tells whoever takes the run's first turn.
+    pub(super) fn announce(&self, start: &StartRun, outcome: &StartOutcome, hosted_here: bool) {
+        let shared = &self.shared;
+        let (run_id, is_new) = match outcome {
+            StartOutcome::Started { run_id } => (*run_id, true),
+            StartOutcome::Existing { run_id } => (*run_id, false),
+            StartOutcome::Rejected(_) => return,
+        };
+        self.announce_deadline(start);
         match (hosted_here, is_new) {
             (true, true) => shared.hub.started(run_id, shared.runtime.instant()),
             (true, false) => shared.hub.ready_runs([run_id]),
+            (false, _) if shared.store.announces() => {}
             (false, _) => shared.hub.pass_on([run_id]),
         }
-        Ok(self.handle(run_id, watch))
     }
 
     /// Starts a run with its first turn, if that is possible and there is room for it. False: it has not begun, as far as is known.
-    async fn begin(&self, start: &StartRun) -> bool {
+    pub(super) async fn begin(&self, start: &StartRun, hosted_here: bool) -> bool {
         let shared = &self.shared;
-        // An audit row goes with the start; keys, signals and updates have to be looked at first.
-        let plain = self.acting.is_none() && start.is_plain();
+        // Keys, signals and updates have to be looked at first.
+        if !start.is_plain() || !shared.store.starts_with_turns() {
+            return false;
+        }
+        let begun = if hosted_here {
+            self.begin_here(start).await
+        } else {
+            self.begin_elsewhere(start).await.is_some()
+        };
+        if begun {
+            self.announce_deadline(start);
+        }
+        begun
+    }
+
+    async fn begin_here(&self, start: &StartRun) -> bool {
+        let shared = &self.shared;
         let (name, version) = (&start.workflow_type, &start.version);
-        let here = || shared.workflows.elsewhere_for(name, version).is_none();
-        if !plain || !shared.store.starts_with_turns() || !here() {
+        // An audit row goes with the start.
+        if self.acting.is_some() || shared.workflows.elsewhere_for(name, version).is_some() {
             return false;
         }
         let (beginning, begun) = Beginning::of(start.clone());
@@ -267,8 +305,38 @@ impl Client {
         }
     }
 
+    /// Asks an engine in another process for the first turn, and commits it with the start.
+    async fn begin_elsewhere(&self, start: &StartRun) -> Option<()> {
+        let shared = &self.shared;
+        let first_turn = shared.hub.engines.offer(start)?;
+        let first_turn = tokio::select! {
+            biased;
+            first_turn = first_turn => first_turn.ok()?,
+            () = shared.runtime.sleep(OFFER_MAX) => return None,
+        };
+        let (mut turn, told) = first_turn.into_parts();
+        if !turn.is_first_of(start.run_id) {
+            warn!(run_id = %start.run_id, "what an engine answered to an offer is not its first turn");
+            return None;
+        }
+        turn.start = Some(Box::new(start.clone()));
+        let mut outcomes = match self.store().commit_turns(vec![turn], None).await {
+            Ok(outcomes) => outcomes.into_iter(),
+            Err(error) => {
+                // Whether it was carried out is found out by starting it on its own.
+                debug!(run_id = %start.run_id, %error, "the run is not started with its turn");
+                return None;
+            }
+        };
+        let outcome = outcomes.next()?;
+        let begun = matches!(outcome, TurnOutcome::Committed(_));
+        // The engine may be gone: then others find the run when its ownership runs out.
+        drop(told.send(outcome));
+        begun.then_some(())
+    }
+
     /// Whoever takes its first turn announces it too; where nobody hosts it, this engine still ends it in time.
-    fn announce_deadline(&self, start: &StartRun) {
+    pub(super) fn announce_deadline(&self, start: &StartRun) {
         let shared = &self.shared;
         let first = start.execution_timeout.into_iter().chain(start.run_timeout);
         if let Some(first) = first.min() {

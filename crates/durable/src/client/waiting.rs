@@ -60,7 +60,8 @@ impl Client {
         }
     }
 
-    fn is_deaf(&self) -> bool {
+    /// Whether what happens in other processes cannot be heard.
+    pub(super) fn is_deaf(&self) -> bool {
         match self.shared.hub.bell() {
             Some(bell) => !bell.is_connected(),
             None => self.shared.beside.is_none(),

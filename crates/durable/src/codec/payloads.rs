@@ -3,7 +3,7 @@
 use durable_core::{AttemptRecord, Failure, Payload, WorkflowEvent};
 
 use crate::persistence::model::{
-    ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision, DedupRecord, Dump, Fact,
+    Awaited, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision, DedupRecord, Dump, Fact,
     FinishedTask, History, HistoryEvent, LeaseExtension, Message, MessageRecord, NewChild,
     NewOutboxEvent, NewSignal, NewStepLog, NewTask, NewUpdate, Next, OutSignal, OutboxRecord,
     RunDump, RunRecord, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, SignalRecord,
@@ -121,6 +121,16 @@ impl HoldsPayloads for Next {
                 visit(input);
                 carried.each_payload(visit);
             }
+        }
+    }
+}
+
+impl HoldsPayloads for Awaited {
+    fn each_payload<'a>(&'a mut self, visit: Visit<'_, 'a>) {
+        match self {
+            Self::Here | Self::Run(None) => {}
+            Self::Run(Some(run)) => run.each_payload(visit),
+            Self::Result(result) => visit(result),
         }
     }
 }

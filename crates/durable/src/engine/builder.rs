@@ -236,11 +236,8 @@ impl EngineBuilder {
         let worker_id = self.worker_id.unwrap_or_else(|| worker_name(&runtime));
         store.reside(&worker_id).await?;
         let port = Arc::clone(&store) as Arc<dyn WorkerPort>;
-        let hub = Arc::new(Hub::new(
-            Arc::new(Desk::default()),
-            store.bell(),
-            housekeeping,
-        ));
+        let hub = Hub::new(Arc::new(Desk::default()), store.bell(), housekeeping);
+        let hub = Arc::new(hub.announced_by_store(store.announces()));
         let worker = &settings.worker;
         let leases = Arc::new(HeartbeatBatcher::new(
             Arc::clone(&port),

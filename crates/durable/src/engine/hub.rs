@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::desk::{Desk, Overheard};
-use crate::hosting::TaskBell;
+use crate::hosting::{Engines, TaskBell};
+use crate::persistence::model::Next;
 use crate::persistence::{Bell, Bug, Ring, planted};
 
 /// The wake-ups of one process.
@@ -24,6 +25,8 @@ pub(crate) struct Hub {
     pub(crate) tasks: Notify,
     /// Tasks may be claimed by workers that this process serves.
     pub(crate) elsewhere: Arc<TaskBell>,
+    /// Engines in other processes that take the first turns of runs started here.
+    pub(crate) engines: Engines,
     /// Turns may be claimed.
     pub(crate) turns: Notify,
     /// Messages wait to be delivered.
@@ -42,6 +45,8 @@ pub(crate) struct Hub {
     pub(crate) ownership: OwnershipBell,
     finished: Mutex<BTreeMap<Uuid, Waiters>>,
     bell: Option<Arc<dyn Bell>>,
+    /// Whether the store tells others of the turns that are committed to it.
+    announced: bool,
     /// Whether this process does the store's chores; where it does not, it passes on what it has for them and hears nothing of them.
     housekeeping: bool,
 }
@@ -52,6 +57,7 @@ impl Hub {
             desk,
             tasks: Notify::new(),
             elsewhere: Arc::default(),
+            engines: Engines::default(),
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
@@ -62,8 +68,15 @@ impl Hub {
             ownership: OwnershipBell::default(),
             finished: Mutex::default(),
             bell,
+            announced: false,
             housekeeping,
         }
+    }
+
+    /// What others are to know of starts and turns, the store tells them.
+    pub(crate) fn announced_by_store(mut self, announced: bool) -> Self {
+        self.announced = announced;
+        self
     }
 
     /// Whether this process does the store's chores.
@@ -122,15 +135,28 @@ impl Hub {
         self.ring_others(|ring| ring.finished_runs.extend(runs.iter().copied()));
     }
 
-    /// A run has ended here with a result: whoever waits for it need not look.
-    pub(crate) fn completed(&self, run_id: Uuid, result: &Payload) {
-        if let Some(waiters) = self.finished.lock().get_mut(&run_id) {
+    /// A turn was committed here: whoever waits for the end of the run, or for an answer to an update, is told. Where it ended with a result,
+    /// they need not look.
+    pub(crate) fn turned(&self, run_id: Uuid, next: &Next, answers: bool) {
+        if let Next::Complete { result } = next
+            && let Some(waiters) = self.finished.lock().get_mut(&run_id)
+        {
             waiters.result = Some(result.clone());
         }
-        self.finished(&[run_id]);
+        let ends = matches!(
+            next,
+            Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. }
+        );
+        if !ends && !answers {
+            return;
+        }
+        self.wake_waiters(&[run_id]);
+        if !self.announced {
+            self.ring_others(|ring| ring.finished_runs.extend([run_id]));
+        }
     }
 
-    /// A run that goes on has answered updates, or cannot go on here: whoever waits at it looks.
+    /// A run that goes on has something to say, or cannot go on here: whoever waits at it looks.
     pub(crate) fn answered(&self, run_id: Uuid) {
         self.wake_waiters(&[run_id]);
         self.ring_others(|ring| ring.finished_runs.extend([run_id]));

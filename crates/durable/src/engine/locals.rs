@@ -33,7 +33,7 @@ impl Turner {
             Err(reason) => Err(Box::new(Fault::new(&turn.place, reason, turn.finished))),
         };
         match outcome {
-            Ok(decided) => self.commit(vec![decided]).await,
+            Ok(decided) => return self.commit_apart(decided).await,
             Err(fault) => self.block(*fault).await,
         }
         let kept = self.cache.holds(run_id);

@@ -130,6 +130,7 @@ impl Engine {
         }
         spawn_worker(&node, &stops);
         spawn_until(&node, &stops.all, "listener", chores::listen);
+        spawn_until(&node, &stops.claims, "offers", chores::take_offers);
         chores::start_all(&node, &turner, &stops.claims, &stops.all);
         let client = Client::beside(&node, &turner);
         Self {

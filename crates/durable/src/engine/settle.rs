@@ -7,7 +7,7 @@ use durable_core::ProgramState;
 use tracing::{debug, error, warn};
 use uuid::Uuid;
 
-use super::beginning::Begun;
+use super::beginning::AskedBy;
 use super::cache::Kept;
 use super::desk::Wanted;
 use super::stops::Stops;
@@ -48,7 +48,7 @@ impl Turner {
                             self.settle_committed(turn, committed, &stops);
                         }
                         // It is started on its own, or was meanwhile.
-                        TurnOutcome::Rejected(_) if turn.begun.is_some() => {}
+                        TurnOutcome::Rejected(_) if turn.asked_by.is_some() => {}
                         TurnOutcome::Rejected(why) => self.settle_rejected(turn, &why).await,
                     }
                 }
@@ -62,7 +62,7 @@ impl Turner {
             }
             Err(error) => {
                 let turn = decided.remove(0);
-                if turn.begun.is_some() {
+                if turn.asked_by.is_some() {
                     // Whoever starts it on its own is told.
                     debug!(run_id = %turn.commit.run_id, %error, "the run is not started with its turn");
                     return;
@@ -85,6 +85,11 @@ impl Turner {
         &self,
         decided: &mut [Decided],
     ) -> Result<Vec<TurnOutcome>, StoreError> {
+        if let [turn] = &mut *decided
+            && let Some(outcome) = commit_elsewhere(turn).await
+        {
+            return Ok(vec![outcome]);
+        }
         let runtime = &self.node.runtime;
         let mut wait_ms = RETRY_MS_FIRST;
         loop {
@@ -132,9 +137,9 @@ impl Turner {
             mut place,
             finished,
             hand_over,
-            begun,
+            asked_by,
         } = turn;
-        begun.into_iter().for_each(Begun::tell);
+        asked_by.into_iter().for_each(AskedBy::tell);
         let node = &self.node;
         let run_id = commit.run_id;
         // Only now are the slots free: the results are stored.
@@ -154,13 +159,12 @@ impl Turner {
             committed.tasks,
             slots,
         );
+        node.hub
+            .turned(run_id, &commit.next, !commit.updates.is_empty());
         match commit.next {
             Next::Wait => {
                 if committed.arrivals > commit.facts_through {
                     node.hub.desk.ring([run_id]);
-                }
-                if !commit.updates.is_empty() {
-                    node.hub.answered(run_id);
                 }
                 place.sequence = committed.sequence;
                 place.consumed = commit.facts_through;
@@ -170,19 +174,9 @@ impl Turner {
             }
             Next::ContinueAsNew { .. } | Next::Reset { .. } => {
                 stops.all();
-                if !commit.updates.is_empty() {
-                    node.hub.answered(run_id);
-                }
                 node.hub.desk.ring([run_id]);
             }
-            Next::Complete { result } => {
-                stops.all();
-                node.hub.completed(run_id, &result);
-            }
-            Next::Fail { .. } | Next::Cancel { .. } => {
-                stops.all();
-                node.hub.finished(&[run_id]);
-            }
+            Next::Complete { .. } | Next::Fail { .. } | Next::Cancel { .. } => stops.all(),
         }
     }
 
@@ -357,6 +351,20 @@ impl Turner {
         self.node.results.store(finished);
         self.node.hub.pass_on([run.id]);
     }
+}
+
+/// Lets whoever offered the run commit its first turn. None: nobody did, or it is not known what became of it. The run may be there all the
+/// same, and this is then a turn like any other; where it is not, nothing is lost.
+async fn commit_elsewhere(turn: &mut Decided) -> Option<TurnOutcome> {
+    let asked_by = turn
+        .asked_by
+        .take_if(|asked_by| matches!(asked_by, AskedBy::Offer(_)));
+    let Some(AskedBy::Offer(taking)) = asked_by else {
+        return None;
+    };
+    // They have it.
+    turn.commit.start = None;
+    taking.take(turn.commit.clone()).await
 }
 
 /// Whether the turn wrote messages to other runs, as far as can be told from it: a repeated commit does not say.

@@ -17,7 +17,7 @@ use tracing::{error, warn};
 use uuid::Uuid;
 
 use super::assemble::Assembly;
-use super::beginning::{Beginning, Begun};
+use super::beginning::{AskedBy, Beginning};
 use super::cache::{Cache, Kept, Place};
 use super::decide::{Decision, Given, conclude, decide};
 use super::desk::Set;
@@ -43,8 +43,8 @@ pub(super) struct Decided {
     pub(super) place: Place,
     pub(super) finished: Vec<Finished>,
     pub(super) hand_over: HandOver,
-    /// For whoever started the run with this turn.
-    pub(super) begun: Option<Begun>,
+    /// Whoever wants the run started with this turn.
+    pub(super) asked_by: Option<AskedBy>,
 }
 
 /// A turn that has taken its facts; local activities may have something to add.
@@ -130,6 +130,12 @@ impl Turner {
                     });
                 }
                 Ok(Some(turn)) => match self.conclude(turn, &mut spare) {
+                    Ok(turn) if matches!(turn.asked_by, Some(AskedBy::Offer(_))) => {
+                        // Others commit it, and keep nobody waiting here.
+                        let run_id = turn.place.run_id;
+                        runs.retain(|other| *other != run_id);
+                        self.spawn_apart("offers", run_id, |turner| turner.commit_apart(turn));
+                    }
                     Ok(turn) => decided.push(turn),
                     Err(_) if is_new => {}
                     Err(fault) => self.block(*fault).await,
@@ -143,6 +149,14 @@ impl Turner {
         self.commit(decided).await;
         let down = runs.into_iter().map(|run| (run, self.cache.holds(run)));
         self.node.hub.desk.put_down(down.collect::<Vec<_>>());
+    }
+
+    /// Commits a turn beside the committers.
+    pub(super) async fn commit_apart(self: Arc<Self>, turn: Decided) {
+        let run_id = turn.place.run_id;
+        self.commit(vec![turn]).await;
+        let kept = self.cache.holds(run_id);
+        self.node.hub.desk.put_down([(run_id, kept)]);
     }
 
     /// Takes a turn beside the committers.
@@ -223,7 +237,7 @@ impl Turner {
             beginning,
         } = turn;
         let identity = program.identity();
-        let (start, begun) = beginning.map(|beginning| beginning.into_parts()).unzip();
+        let (start, asked_by) = beginning.map(|beginning| beginning.into_parts()).unzip();
         let concluded = guarded(|| conclude(&mut program, &mut decision)).and_then(|()| {
             let assembly = Assembly {
                 runtime: &self.node.runtime,
@@ -251,7 +265,7 @@ impl Turner {
                     place,
                     finished,
                     hand_over,
-                    begun,
+                    asked_by,
                 })
             }
             Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),

@@ -12,6 +12,7 @@
 
 mod bell;
 mod hosts;
+mod offers;
 mod program;
 mod remote_workers;
 mod task;
@@ -27,6 +28,8 @@ pub(crate) use bell::TaskBell;
 pub use bell::TaskNews;
 pub use hosts::Attachment;
 pub(crate) use hosts::{Attached, WorkflowHosts};
+pub(crate) use offers::Engines;
+pub use offers::{FirstTurn, Offer, Offers, Taking};
 pub(crate) use program::{RemoteProgram, Seat};
 pub(crate) use remote_workers::RemoteWorkers;
 pub use turn::{Activation, Asked, Beginning, HostError, Item, Step, WorkflowHost};
@@ -72,6 +75,13 @@ impl Hosting {
         let Some(turner) = self.turner() else { return };
         turner.node.workflows.elsewhere().detach(number);
         turner.drop_programs_of_gone_hosts();
+    }
+
+    /// Connects an engine in another process: runs of these types that are started here are offered to it, until the answer is dropped.
+    /// None: the engine has stopped.
+    #[must_use]
+    pub fn connect_engine(&self, types: BTreeSet<HostedType>) -> Option<Offers> {
+        Some(self.turner()?.node.hub.engines.connect(types))
     }
 
     /// Opens a worker whose activities run in another process: it is registered, and its sink is given tasks while it has room.

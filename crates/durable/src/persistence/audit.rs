@@ -152,9 +152,13 @@ pub(crate) fn terminated(run: &TerminateRun, outcome: &TerminateOutcome) -> Opti
     ended.then(|| Change::run(run.run_id).detail(&detail))
 }
 
-/// A turn that an operator took for a run, such as a reset.
+/// A turn that an operator took for a run, such as a reset, or that brought its start along.
 pub(crate) fn committed(turn: &TurnCommit, outcome: &TurnOutcome) -> Option<Change> {
     let written = matches!(outcome, TurnOutcome::Committed(committed) if !committed.repeated);
+    if let Some(start) = turn.start.as_deref().filter(|_| written) {
+        let run_id = start.run_id;
+        return started(start, &StartOutcome::Started { run_id }, Beside::default());
+    }
     let is_reset = matches!(turn.next, Next::Reset { .. });
     let detail = json!({ "from_sequence": turn.expected_sequence, "reset": is_reset });
     written.then(|| Change::run(turn.run_id).detail(&detail))

@@ -1,20 +1,24 @@
 //! The rest of the store: starts, signals, what becomes due, operations.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
 use super::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
-    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
-    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
-    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, Awaited, BreakerRecord, ClaimOutbox,
+    DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance,
+    History, HostedType, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask,
+    RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
+    TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
+use crate::hosting::Offers;
+
 use super::{Bell, Shards, StoreError, Transactions, WorkerPort};
 
 /// The result of every store method.
@@ -32,6 +36,17 @@ pub trait WorkflowEventStore: WorkerPort {
     /// A doorbell between those who share the database, in this process or others; each call answers one of its own, which hears all the
     /// others. None: others cannot be heard.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
+
+    /// Whether whoever carries out a start or a turn also tells those who take turns, or wait for them.
+    fn announces(&self) -> bool {
+        false
+    }
+
+    /// Runs of these types that others start through the same server, offered to this process before they are: it may take their first turns.
+    /// None: nobody offers any. A store that wraps another and changes payloads has none, since they pass through it.
+    fn offers(&self, _types: BTreeSet<HostedType>) -> Option<Offers> {
         None
     }
 
@@ -269,6 +284,12 @@ pub trait WorkflowEventStore: WorkerPort {
 
     /// A run.
     async fn get_run(&self, run_id: Uuid) -> StoreResult<Option<RunRecord>>;
+
+    /// Waits for a run where that is nearer to it than here: answers it at once if it has ended or is blocked, as soon as something is heard
+    /// of it, or when the time is up. Writes nothing.
+    async fn await_run(&self, _run_id: Uuid, _max: Duration) -> StoreResult<Awaited> {
+        Ok(Awaited::Here)
+    }
 
     /// Runs, newest first; the limit is clamped to 1..=1000.
     async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>>;

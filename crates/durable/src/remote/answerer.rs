@@ -1,14 +1,14 @@
 //! The server's side: a call in, an answer out.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::calls::{Door, Method, carry_out};
-use super::touch::Touched;
-use super::wire::{Failed, Mistake, write};
-use crate::persistence::{StoreError, StoreResult, WorkflowEventStore};
+use super::touch::{Touched, Touches};
+use super::wire::{Failed, Mistake, read, write};
+use crate::client::Client;
+use crate::persistence::{StoreError, StoreResult};
 
 /// Says whether a caller may do what a call is about to do. By door it may already.
 #[async_trait]
@@ -17,17 +17,17 @@ pub trait Permit: Send + Sync {
     async fn permit(&self, method: Method, touched: &[Touched<'_>]) -> StoreResult<()>;
 }
 
-/// Answers calls from a store.
+/// Answers calls from the store of a client, which starts runs as it would start its own.
 #[derive(Clone)]
 pub struct Answerer {
-    store: Arc<dyn WorkflowEventStore>,
+    client: Client,
 }
 
 impl Answerer {
-    /// Answers from this store.
+    /// Answers from the store of this client.
     #[must_use]
-    pub fn new(store: Arc<dyn WorkflowEventStore>) -> Self {
-        Self { store }
+    pub const fn of(client: Client) -> Self {
+        Self { client }
     }
 
     /// Carries a call out that came through this door, and answers in the wire's form: the result, or the contract's own error.
@@ -48,8 +48,41 @@ impl Answerer {
             return Ok(answered::<()>(Err(StoreError::Denied(why))));
         }
         let through = Through { door, permit };
-        carry_out(&*self.store, known, body, &through).await
+        let client = &self.client;
+        // What more is known, and to be told, than the store does by itself.
+        match known {
+            Method::start_runs => {
+                let start = async |(starts, now)| client.start_all(starts, now).await;
+                carried(known, body, &through, start).await
+            }
+            Method::commit_turns => {
+                let commit = async |(turns, now)| client.commit_all(turns, now).await;
+                carried(known, body, &through, commit).await
+            }
+            Method::await_run => {
+                let wait = async |(run_id, max)| client.await_run(run_id, max).await;
+                carried(known, body, &through, wait).await
+            }
+            _ => carry_out(&**client.store(), known, body, &through).await,
+        }
     }
+}
+
+/// Does what a call asks for, once the permit has seen what it touches.
+async fn carried<A: DeserializeOwned + Touches, T: Serialize>(
+    method: Method,
+    body: &[u8],
+    permit: &dyn Permit,
+    call: impl AsyncFnOnce(A) -> StoreResult<T>,
+) -> Result<Vec<u8>, Mistake> {
+    let arguments: A = read(method.name(), body)?;
+    let mut touched = Vec::new();
+    arguments.touches(&mut touched);
+    if let Err(error) = permit.permit(method, &touched).await {
+        return Ok(answered::<T>(Err(error)));
+    }
+    drop(touched);
+    Ok(answered(call(arguments).await))
 }
 
 /// The rule of turns, before the permit's own.

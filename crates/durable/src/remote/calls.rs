@@ -1,5 +1,6 @@
 //! The one table of the contract's methods: their names on the wire, their arguments and answers, and who may call them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,19 +9,21 @@ use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
 use super::answerer::{Permit, answered};
+use super::offers;
 use super::store::RemoteStore;
 use super::touch::Touches;
 use super::wire::{Mistake, read};
+use crate::hosting::Offers;
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks,
-    ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome,
-    DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History, LeaseExtension, LeaseState,
-    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
-    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
-    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
-    WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditRecord, Awaited, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History, HostedType,
+    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
+    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter,
+    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
+    TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
+    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore};
 
@@ -225,6 +228,7 @@ contract! {
         fn claim_outbox(claim: ClaimOutbox) -> Vec<OutboxRecord> => Operate;
         fn finish_outbox(reports: Vec<OutboxReport>, now: Option<Timestamp>) -> Vec<bool> => Operate;
         fn get_run(run_id: Uuid) -> Option<RunRecord> => Work | Read;
+        fn await_run(run_id: Uuid, max: Duration) -> Awaited => Read;
         fn list_runs(filter: RunFilter, page: Page) -> Vec<RunRecord> => Read;
         fn count_runs(filter: RunFilter) -> u64 => Read;
         fn get_attributes(run_id: Uuid) -> Attributes => Read;
@@ -244,6 +248,15 @@ contract! {
 
         fn bell(&self) -> Option<Arc<dyn Bell>> {
             Some(self.belfry.bell(&self.line))
+        }
+
+        /// Its client there does.
+        fn announces(&self) -> bool {
+            true
+        }
+
+        fn offers(&self, types: BTreeSet<HostedType>) -> Option<Offers> {
+            Some(offers::take(self.line.clone(), types))
         }
 
         /// Behind no door: who may read the audit is asked where it is served.

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use durable_proto::v1::store_client::StoreClient;
-use durable_proto::v1::{StoreHello, StorePart, StoreRing, StoreWelcome};
+use durable_proto::v1::{StoreAnswer, StoreHello, StoreOffer, StorePart, StoreRing, StoreWelcome};
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -133,6 +133,15 @@ impl Line {
             Door::Operate => caller.operate(parts).await,
         };
         whole(answer?.into_inner()).await
+    }
+
+    /// Offers and their answers, until one end goes.
+    pub(super) async fn offers(
+        &self,
+        answers: impl Stream<Item = StoreAnswer> + Send + 'static,
+    ) -> Result<Streaming<StoreOffer>, Status> {
+        let mut caller = self.caller.clone();
+        caller.offers(answers).await.map(Response::into_inner)
     }
 
     /// Rings both ways until one end goes.

@@ -3,6 +3,7 @@
 //! ```text
 //!   Engine, Client ─► RemoteStore ══ gRPC, durable.v1.Store ══► door (who, and may they) ─► Answerer ─► the server's store
 //!                     RemoteBell  ◄══════ rings, both ways ═══════════════════════════════► its bell
+//!                     Offers      ◄══════ runs about to be started, their first turns ════► its clients
 //! ```
 //!
 //! [`RemoteStore`] is one more implementation of the store contract, so that nothing else knows the difference. [`calls`] is the one table of
@@ -14,6 +15,7 @@ mod bell;
 mod calls;
 mod connect;
 mod line;
+mod offers;
 mod store;
 mod tls;
 mod touch;
@@ -22,6 +24,7 @@ mod wire;
 pub use answerer::{Answerer, Permit};
 pub use calls::{Door, Method};
 pub use connect::{Connect, Identity};
+pub use offers::Offering;
 pub use store::RemoteStore;
 pub use tls::TlsTrouble;
 pub use touch::Touched;

@@ -117,6 +117,13 @@ impl<T: Touches> Touches for Vec<T> {
     }
 }
 
+impl<A: Touches, B: Touches> Touches for (A, B) {
+    fn touches<'a>(&'a self, touched: &mut Vec<Touched<'a>>) {
+        self.0.touches(touched);
+        self.1.touches(touched);
+    }
+}
+
 impl<T: Touches> Touches for Option<T> {
     fn touches<'a>(&'a self, touched: &mut Vec<Touched<'a>>) {
         self.iter().for_each(|item| item.touches(touched));

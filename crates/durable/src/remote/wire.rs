@@ -11,7 +11,7 @@ use crate::persistence::model::WorkflowStatus;
 use crate::persistence::{Ring, StoreError, StoreResult};
 
 /// Version of the form; raised whenever an end could misread the other. Fields that are added with a default do not need it.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// Deepest nesting of a document. Failures have causes, which have causes; nothing else nests.
 const DEPTH_MAX: usize = 256;

@@ -38,6 +38,20 @@ pub struct StorePart {
     #[prost(bytes = "bytes", tag = "3")]
     pub body: ::prost::bytes::Bytes,
 }
+/// What a server says to an engine: an offer, or what became of the turn that answered it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StoreOffer {
+    /// The document.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub body: ::prost::bytes::Bytes,
+}
+/// What an engine says to a server: first what it hosts, then its answers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StoreAnswer {
+    /// The document.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub body: ::prost::bytes::Bytes,
+}
 /// A ring.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StoreRing {
@@ -256,6 +270,29 @@ pub mod store_client {
             req.extensions_mut().insert(GrpcMethod::new("durable.v1.Store", "Operate"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Permission `run_tasks`: runs that others are about to start, offered to an engine that hosts their code. It may answer with the first turn,
+        /// which is then committed together with the start.
+        pub async fn offers(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::StoreAnswer>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::StoreOffer>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/durable.v1.Store/Offers");
+            let mut req = request.into_streaming_request();
+            req.extensions_mut().insert(GrpcMethod::new("durable.v1.Store", "Offers"));
+            self.inner.streaming(req, path, codec).await
+        }
         /// The doorbell, both ways: hints about what others may want to look at. Begins with one that means "everything". Any token may.
         pub async fn ring(
             &mut self,
@@ -353,6 +390,18 @@ pub mod store_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::StorePart>>,
         ) -> std::result::Result<tonic::Response<Self::OperateStream>, tonic::Status>;
+        /// Server streaming response type for the Offers method.
+        type OffersStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::StoreOffer, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Permission `run_tasks`: runs that others are about to start, offered to an engine that hosts their code. It may answer with the first turn,
+        /// which is then committed together with the start.
+        async fn offers(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::StoreAnswer>>,
+        ) -> std::result::Result<tonic::Response<Self::OffersStream>, tonic::Status>;
         /// Server streaming response type for the Ring method.
         type RingStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::StoreRing, tonic::Status>,
@@ -691,6 +740,50 @@ pub mod store_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = OperateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/durable.v1.Store/Offers" => {
+                    #[allow(non_camel_case_types)]
+                    struct OffersSvc<T: Store>(pub Arc<T>);
+                    impl<T: Store> tonic::server::StreamingService<super::StoreAnswer>
+                    for OffersSvc<T> {
+                        type Response = super::StoreOffer;
+                        type ResponseStream = T::OffersStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<tonic::Streaming<super::StoreAnswer>>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Store>::offers(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OffersSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -77,6 +77,10 @@ pub const METHODS: &[(&str, Admission)] = &[
         "/durable.v1.Store/Operate",
         Admission::Needs(Permission::Operate),
     ),
+    (
+        "/durable.v1.Store/Offers",
+        Admission::Needs(Permission::RunTasks),
+    ),
     ("/durable.v1.Store/Ring", Admission::Known),
     ("/grpc.health.v1.Health/Check", Admission::Public),
     ("/grpc.health.v1.Health/List", Admission::Public),

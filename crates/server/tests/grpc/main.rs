@@ -5,6 +5,7 @@ mod cut;
 mod guarding;
 mod mistakes;
 mod noting;
+mod offers;
 mod place;
 mod remote;
 mod workflows;

@@ -84,12 +84,26 @@ impl Place {
         .await
     }
 
+    /// On a store of the test's own.
+    pub(crate) async fn over(store: Arc<dyn WorkflowEventStore>, access: Access) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Self::on(store, access, listener, |_| {}).await
+    }
+
     pub(crate) async fn listening(
         access: Access,
         listener: TcpListener,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
-        let store: Arc<dyn WorkflowEventStore> = Arc::new(MemoryStore::new());
+        Self::on(Arc::new(MemoryStore::new()), access, listener, change).await
+    }
+
+    async fn on(
+        store: Arc<dyn WorkflowEventStore>,
+        access: Access,
+        listener: TcpListener,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut settings = Settings::default();
         settings.worker.lease = Duration::from_secs(1);
         settings.worker.lease_renewal = Duration::from_millis(200);

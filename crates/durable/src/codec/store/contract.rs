@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::CodecStore;
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
-    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, Awaited, BlockRun, BreakerRecord,
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
     DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
     LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
     ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter,
@@ -109,6 +109,7 @@ coded! { WorkflowEventStore {
     fn claim_outbox(claim: ClaimOutbox) -> Vec<OutboxRecord> => decoded_each;
     fn finish_outbox(reports: Vec<OutboxReport>, now: Option<Timestamp>) -> Vec<bool> => as_is;
     fn get_run(run_id: Uuid) -> Option<RunRecord> => decoded;
+    fn await_run(run_id: Uuid, max: Duration) -> Awaited => decoded;
     fn list_runs(filter: RunFilter, page: Page) -> Vec<RunRecord> => decoded_each;
     fn count_runs(filter: RunFilter) -> u64 => as_is;
     fn get_attributes(run_id: Uuid) -> Attributes => as_is;
@@ -128,6 +129,10 @@ coded! { WorkflowEventStore {
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         self.inner.bell()
+    }
+
+    fn announces(&self) -> bool {
+        self.inner.announces()
     }
 
     fn transactions(&self) -> Option<Arc<dyn Transactions>> {

@@ -155,10 +155,11 @@ pub struct AuditRecord {
 }
 
 impl AuditRecord {
-    /// The smallest id that a row of this instant can have.
+    /// The smallest id that a row of this instant's millisecond can have.
     #[must_use]
     pub fn first_id_at(at: Timestamp) -> Uuid {
-        dated(at, [0; 10])
+        let millis = u64::try_from(at.as_millisecond()).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid()
     }
 
     /// The id of a request's n-th row. The same for the same arguments, and for no others.
@@ -166,19 +167,23 @@ impl AuditRecord {
     pub fn id_of(at: Timestamp, request_id: Uuid, number: u32) -> Uuid {
         // Twelve bits of the number stand right behind the time, so that the rows of one commit stay in order; the rest of
         // it is mixed into what is random of the request's id.
-        let low = u16::try_from(number & 0x0fff).unwrap_or(0);
         let request = u64::from_be_bytes(request_id.as_bytes()[8..].try_into().unwrap_or([0; 8]));
-        let rest = request ^ u64::from(number >> 12);
-        let mut bytes = [0; 10];
-        bytes[..2].copy_from_slice(&low.to_be_bytes());
-        bytes[2..].copy_from_slice(&rest.to_be_bytes());
-        dated(at, bytes)
+        let rest = (request ^ u64::from(number >> 12)) & ((1 << REST_BITS) - 1);
+        dated(at, u64::from(number & 0x0fff) << REST_BITS | rest)
     }
 }
 
-fn dated(at: Timestamp, rest: [u8; 10]) -> Uuid {
-    let millis = u64::try_from(at.as_millisecond()).unwrap_or(0);
-    uuid::Builder::from_unix_timestamp_millis(millis, &rest).into_uuid()
+/// Bits of an id that are neither its time, nor its number, nor UUID's own.
+const REST_BITS: u32 = 50;
+
+/// An id of version 7 whose order is that of the instants, to the microsecond.
+fn dated(at: Timestamp, rest: u64) -> Uuid {
+    let micros = u64::try_from(at.as_microsecond()).unwrap_or(0);
+    let within = u16::try_from(micros % 1_000).unwrap_or(0);
+    let mut bytes = [0; 10];
+    bytes[..2].copy_from_slice(&within.to_be_bytes());
+    bytes[2..].copy_from_slice(&rest.to_be_bytes());
+    uuid::Builder::from_unix_timestamp_millis(micros / 1_000, &bytes).into_uuid()
 }
 
 /// Which audit rows; all conditions must hold. Newest first, which is by id from the largest.
@@ -256,6 +261,14 @@ mod tests {
         assert_eq!(ids[0].get_version_num(), 7);
         assert!(AuditRecord::first_id_at(at(5)) <= ids[0]);
         assert!(AuditRecord::first_id_at(at(6)) > ids[2]);
+    }
+
+    #[test]
+    fn ids_of_different_requests_are_in_order_of_time() {
+        let instant = |micros: i64| Timestamp::from_microsecond(5_000 + micros).unwrap();
+        let earlier = AuditRecord::id_of(instant(1), Uuid::max(), 4095);
+        let later = AuditRecord::id_of(instant(2), Uuid::nil(), 0);
+        assert!(earlier < later, "{earlier} {later}");
     }
 
     #[test]

@@ -426,3 +426,14 @@ pub enum StartRejection {
         run_id: Uuid,
     },
 }
+
+/// What a store answers to whoever waits for a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Awaited {
+    /// It is no nearer to the run: wait for its ring, and look.
+    Here,
+    /// The run as it stands; none where it does not exist.
+    Run(Option<Box<RunRecord>>),
+    /// It has ended with this result.
+    Result(Payload),
+}

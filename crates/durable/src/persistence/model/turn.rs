@@ -105,6 +105,18 @@ impl TurnCommit {
             owner: None,
         }
     }
+
+    /// Whether it can only be the first turn of a run that has just been started: it takes nothing that was there before.
+    #[must_use]
+    pub fn is_first_of(&self, run_id: Uuid) -> bool {
+        self.run_id == run_id
+            && (self.expected_sequence, self.expected_epoch) == (0, 0)
+            && self.facts_through == 0
+            && self.finished_tasks.is_empty()
+            && self.fired_timers.is_empty()
+            && self.requeued_letters.is_empty()
+            && !matches!(self.next, Next::Reset { .. })
+    }
 }
 
 /// What becomes of the run after a turn.

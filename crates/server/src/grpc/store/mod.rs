@@ -3,12 +3,13 @@
 //! The methods of the service are permissions, which [`super::guard`] has looked at before anything is read. What a call is, which way it
 //! may come and what it touches is the library's ([`everruns_durable::remote`]); what a token may reach is in [`reach`].
 
+mod offers;
 mod parts;
 mod reach;
 mod rings;
 
 use durable_proto::v1::store_server::Store;
-use durable_proto::v1::{StoreHello, StorePart, StoreRing, StoreWelcome};
+use durable_proto::v1::{StoreAnswer, StoreHello, StoreOffer, StorePart, StoreRing, StoreWelcome};
 use everruns_durable::remote::{Answerer, Door, Method, WIRE_VERSION};
 use futures_util::stream::BoxStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
@@ -32,7 +33,7 @@ type Answer<T> = BoxStream<'static, Result<T, Status>>;
 
 impl Service {
     pub(super) fn new(app: App) -> Self {
-        let answerer = Answerer::new(app.store().clone());
+        let answerer = Answerer::of(app.client().clone());
         Self { app, answerer }
     }
 
@@ -45,12 +46,24 @@ impl Service {
         let call = parts::gather(request.into_inner()).await?;
         let answerer = self.answerer_for(door, &call.method, &principal)?;
         let reach = Reach::new(self.app.client().clone(), principal);
-        // On a task of its own: a caller that goes away does not stop the store half way.
-        let answer = tokio::spawn(async move {
+        let waits = call.method == Method::await_run.name();
+        let answer = async move {
             let (method, body) = (&*call.method, &*call.body);
             answerer.answer(door, method, body, &reach).await
-        });
-        match answer.await {
+        };
+        let answer = if waits {
+            // It only waits: for nobody any more when the caller goes away, and not longer than the server is there.
+            tokio::select! {
+                answer = answer => Ok(answer),
+                () = self.app.draining().cancelled() => {
+                    return Err(Status::unavailable("the server is about to go; ask again"));
+                }
+            }
+        } else {
+            // On a task of its own: a caller that goes away does not stop the store half way.
+            tokio::spawn(answer).await
+        };
+        match answer {
             Ok(Ok(answer)) => Ok(Response::new(parts::spread(answer))),
             Ok(Err(mistake)) => Err(Status::invalid_argument(mistake.to_string())),
             // Whether it was carried out is not known.
@@ -73,7 +86,7 @@ impl Service {
             (Door::Start | Door::Signal | Door::Operate, Some(method)) => {
                 let client = self.app.acting(principal, method.name(), None);
                 let client = client.map_err(|error| status::library(&error))?;
-                Ok(Answerer::new(client.store().clone()))
+                Ok(Answerer::of(client))
             }
             _ => Ok(self.answerer.clone()),
         }
@@ -107,6 +120,7 @@ impl Store for Service {
     type StartStream = Answer<StorePart>;
     type SignalStream = Answer<StorePart>;
     type OperateStream = Answer<StorePart>;
+    type OffersStream = Answer<StoreOffer>;
     type RingStream = Answer<StoreRing>;
 
     async fn connect(
@@ -159,6 +173,15 @@ impl Store for Service {
         request: Request<Streaming<StorePart>>,
     ) -> Result<Response<Self::OperateStream>, Status> {
         self.answer(Door::Operate, request).await
+    }
+
+    async fn offers(
+        &self,
+        request: Request<Streaming<StoreAnswer>>,
+    ) -> Result<Response<Self::OffersStream>, Status> {
+        let pass = watched(&self.app, &request)?;
+        let offers = offers::exchange(&self.app, pass, request.into_inner())?;
+        Ok(Response::new(offers))
     }
 
     async fn ring(
