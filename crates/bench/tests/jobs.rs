@@ -99,6 +99,7 @@ const PROMISED: &[(&str, &str, usize, &[&str])] = &[
     ("J7", "embedded", 2, &["signals", "runs", "seconds"]),
     ("J10", "embedded", 1, &["cpu_percent", "sessions"]),
     ("J10", "remote", 1, &["cpu_percent", "sessions"]),
+    ("mix", "embedded", 5, &["runs", "activities_per_s"]),
     ("store", "embedded", 2, &["batch", "runs", "turns_per_s"]),
 ];
 

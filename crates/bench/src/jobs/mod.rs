@@ -6,6 +6,7 @@ mod fan_out;
 mod history;
 mod idle;
 pub(crate) mod latency;
+mod mix;
 pub(crate) mod recovery;
 mod signals;
 mod store;
@@ -54,6 +55,9 @@ pub(crate) enum Job {
     /// Idle: what an engine and a server with many sessions cost while nothing happens.
     #[value(name = "J10")]
     J10,
+    /// Mixes: many activity types, priorities, most runs asleep, large payloads.
+    #[value(name = "mix")]
+    Mix,
     /// Turns per second through the store contract.
     #[value(name = "store")]
     Store,
@@ -97,6 +101,7 @@ impl Job {
             Self::J8 => "J8",
             Self::J9 => "J9",
             Self::J10 => "J10",
+            Self::Mix => "mix",
             Self::Store => "store",
             Self::All => "all",
         }
@@ -119,6 +124,7 @@ pub(crate) async fn run(job: Job, bench: &Bench) -> anyhow::Result<()> {
         Job::J8 => recovery::run(bench).await,
         Job::J9 => backlog::run(bench).await,
         Job::J10 => idle::run(bench).await,
+        Job::Mix => mix::run(bench).await,
         Job::Store => store::run(bench).await,
         // `chosen` has replaced it by its parts.
         Job::All => Ok(()),
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn all_is_every_job_once() {
         let all = Job::chosen(&[Job::J1, Job::All]);
-        assert_eq!(all.len(), 11);
+        assert_eq!(all.len(), 12);
         assert!(!all.contains(&Job::All));
         assert_eq!(
             Job::chosen(&[Job::J3, Job::J1, Job::J3]),
