@@ -167,3 +167,17 @@ async fn no_superuser_is_needed() {
         .unwrap();
     opened.unwrap();
 }
+
+#[tokio::test]
+async fn payloads_are_compressed_with_lz4() {
+    let url = fresh_database().await;
+    migrate_up(&url, &PostgresOptions::default()).await.unwrap();
+    // Debian's PostgreSQL has it.
+    let columns = "SELECT attrelid::regclass::text || '.' || attname
+                   FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+                   WHERE relnamespace = 'durable'::regnamespace AND relkind = 'r'
+                     AND atttypid = 'bytea'::regtype AND NOT attisdropped AND attcompression <> 'l'";
+    let rows = connect(&url).await.query(columns, &[]).await.unwrap();
+    let other: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert!(other.is_empty(), "{other:?}");
+}

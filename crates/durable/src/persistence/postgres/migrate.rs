@@ -88,6 +88,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "waits",
         sql: include_str!("../migrations/postgres/V014__waits.sql"),
     },
+    Migration {
+        version: 15,
+        name: "compression",
+        sql: include_str!("../migrations/postgres/V015__compression.sql"),
+    },
 ];
 
 /// Times that two starters may stumble over each other while they create the schema itself.
