@@ -70,6 +70,6 @@ pub(crate) fn scheduled(task: &NewTask) -> WorkflowEvent {
         activity_id: task.activity_id.clone(),
         activity_type: task.activity_type.clone(),
         input: task.input.clone(),
-        options: task.options.clone(),
+        options: Box::new(task.options.clone()),
     }
 }

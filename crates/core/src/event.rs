@@ -7,10 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
+
+mod stored;
+
+pub use stored::{EventError, StoredEvent};
 
 use crate::failure::{Failure, TimeoutType, WorkflowError};
 use crate::options::ActivityOptions;
@@ -21,12 +24,11 @@ use crate::signal::WorkflowSignal;
 pub const STORED_FORM_VERSION: u16 = 1;
 
 /// A fact in a run's history.
+///
+/// Kept small, since histories in memory and turns on their way are lists of it: the options of an activity, four times as large as all
+/// else, are boxed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "the largest variant is the most frequent one; boxing its options would cost an allocation each"
-)]
 pub enum WorkflowEvent {
     /// The run began.
     #[serde(rename = "workflow.started")]
@@ -65,7 +67,8 @@ pub enum WorkflowEvent {
         #[serde(default, skip_serializing_if = "Payload::is_absent")]
         input: Payload,
         /// How to run it.
-        options: ActivityOptions,
+        #[serde(default)]
+        options: Box<ActivityOptions>,
     },
     /// An attempt began. Written together with the attempt's end.
     #[serde(rename = "activity.started")]
@@ -73,6 +76,7 @@ pub enum WorkflowEvent {
         /// Which activity.
         activity_id: String,
         /// Attempt number, from 1.
+        #[serde(default = "stored::attempt_left_out")]
         attempt: u32,
         /// Who ran it.
         worker_id: String,
@@ -356,33 +360,6 @@ pub struct AttemptRecord {
     pub failure: Failure,
 }
 
-/// An event as a store keeps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredEvent {
-    /// Dotted name, such as `activity.completed`.
-    pub event_type: &'static str,
-    /// JSON object without the payload.
-    pub data: Bytes,
-    /// The payload; absent for events that carry none.
-    pub payload: Payload,
-}
-
-/// Why stored bytes are not an event.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EventError {
-    /// A name that no release up to this one has written.
-    #[error("unknown event type {0:?}; it was written by a newer release")]
-    UnknownType(String),
-    /// The object does not fit its name.
-    #[error("event {event_type} cannot be read: {reason}")]
-    Malformed {
-        /// The event's name.
-        event_type: String,
-        /// What is wrong.
-        reason: String,
-    },
-}
-
 macro_rules! event_types {
     ($($variant:ident => $name:literal),+ $(,)?) => {
         impl WorkflowEvent {
@@ -490,64 +467,6 @@ impl WorkflowEvent {
         }
     }
 
-    /// The stored form.
-    ///
-    /// # Panics
-    /// Never: every field has a JSON form.
-    #[must_use]
-    pub fn encode(mut self) -> StoredEvent {
-        let payload = self.payload_mut().map(std::mem::take).unwrap_or_default();
-        let event_type = self.event_type();
-        let whole = serde_json::to_vec(&self).expect("an event has a JSON form");
-        // serde writes {"type":"NAME","data":OBJECT}; the object alone is kept, without a second pass.
-        let head = r#"{"type":"","data":"#.len() + event_type.len();
-        let data = Bytes::from(whole).slice(head..);
-        let data = data.slice(..data.len() - 1);
-        StoredEvent {
-            event_type,
-            data,
-            payload,
-        }
-    }
-
-    /// Reads the stored form. Total over its arguments, so that a fuzzer may call it with any bytes.
-    ///
-    /// ```
-    /// use durable_core::{Payload, WorkflowEvent};
-    ///
-    /// let event = WorkflowEvent::decode("timer.fired", br#"{"timer_id":"t"}"#, Payload::ABSENT)?;
-    /// assert_eq!(event, WorkflowEvent::TimerFired { timer_id: "t".into() });
-    /// assert!(WorkflowEvent::decode("timer.melted", b"{}", Payload::ABSENT).is_err());
-    /// # Ok::<(), durable_core::EventError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`EventError`] when the name is unknown or the object does not fit it.
-    pub fn decode(event_type: &str, data: &[u8], payload: Payload) -> Result<Self, EventError> {
-        let known = Self::TYPES
-            .iter()
-            .find(|t| **t == event_type)
-            .ok_or_else(|| EventError::UnknownType(event_type.to_owned()))?;
-        let malformed = |reason: String| EventError::Malformed {
-            event_type: event_type.to_owned(),
-            reason,
-        };
-        let data: &serde_json::value::RawValue =
-            serde_json::from_slice(data).map_err(|e| malformed(e.to_string()))?;
-        let whole = format!(r#"{{"type":"{known}","data":{}}}"#, data.get());
-        let mut event: Self = serde_json::from_str(&whole).map_err(|e| malformed(e.to_string()))?;
-        match event.payload_mut() {
-            Some(place) => *place = payload,
-            None if payload.is_absent() => {}
-            None => {
-                return Err(malformed(
-                    "it carries a payload where its kind has none".into(),
-                ));
-            }
-        }
-        Ok(event)
-    }
-
     /// Whether the run is over with it.
     #[must_use]
     pub const fn is_terminal(&self) -> bool {
@@ -557,34 +476,5 @@ impl WorkflowEvent {
                 | Self::WorkflowFailed { .. }
                 | Self::WorkflowCancelled { .. }
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stored_form_keeps_the_payload_apart_and_details_exact() {
-        let payload = Payload::from_json_text("9007199254740993").unwrap();
-        let event = WorkflowEvent::ActivityCompleted {
-            activity_id: "a".into(),
-            result: payload.clone(),
-        };
-        let stored = event.clone().encode();
-        assert_eq!(stored.data, r#"{"activity_id":"a"}"#);
-        assert_eq!(stored.payload, payload);
-        let read = WorkflowEvent::decode(stored.event_type, &stored.data, stored.payload);
-        assert_eq!(read, Ok(event));
-
-        let details = Payload::from_json_text("[9007199254740993, 1e400]").unwrap();
-        let event = WorkflowEvent::ActivityFailed {
-            activity_id: "a".into(),
-            error: Failure::new("X", "y").with_details(details),
-            will_retry: false,
-        };
-        let stored = event.clone().encode();
-        let read = WorkflowEvent::decode(stored.event_type, &stored.data, stored.payload);
-        assert_eq!(read, Ok(event));
     }
 }

@@ -84,7 +84,8 @@ impl Turn {
 pub struct ProgramState {
     identity: RunIdentity,
     program: Box<dyn Program>,
-    history: HistoryState,
+    /// Boxed: a program is handed from place to place many times a turn.
+    history: Box<HistoryState>,
 }
 
 impl ProgramState {
@@ -100,7 +101,7 @@ impl ProgramState {
         Self {
             identity,
             program,
-            history,
+            history: Box::new(history),
         }
     }
 
@@ -304,7 +305,7 @@ fn plain_event(action: &WorkflowAction, identity: &RunIdentity) -> Option<Workfl
             activity_id,
             activity_type,
             input,
-            options,
+            options: Box::new(options),
         },
         A::CancelActivity { activity_id } => E::ActivityCancelled {
             activity_id,

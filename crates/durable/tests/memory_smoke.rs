@@ -23,7 +23,7 @@ fn sequential_task(task_id: u128, activity_id: &str) -> (NewTask, WorkflowEvent)
         activity_id: activity_id.into(),
         activity_type: "charge".into(),
         input: Payload::null(),
-        options: options.clone(),
+        options: Box::new(options.clone()),
     };
     let task = NewTask {
         task_id: Uuid::from_u128(task_id),

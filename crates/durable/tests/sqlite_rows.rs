@@ -168,6 +168,39 @@ async fn a_changed_run_keeps_what_the_change_does_not_name() {
 }
 
 #[tokio::test]
+async fn a_run_that_goes_on_moves_its_counters_and_nothing_else() {
+    let folder = folder();
+    let db = open(&folder);
+    let run = full_run(1);
+    let begun = Changes {
+        insert_runs: vec![run.clone().into()],
+        ..changes()
+    };
+    put(&db, begun).await;
+    let found = head(&run, 0, 0);
+    let advanced = RunHead {
+        sequence: 70,
+        arrivals: 71,
+        consumed: 72,
+        last_turn: Some(Uuid::from_u128(73)),
+        updated_at: run.created_at,
+        task_count: 76,
+        line_count: 77,
+        ..found
+    };
+    let gone_on = Changes {
+        advance_runs: vec![advanced.clone()],
+        ..changes()
+    };
+    put(&db, gone_on).await;
+    let wanted = Load {
+        runs: vec![RUN],
+        ..Load::default()
+    };
+    assert_eq!(get(&db, wanted).await.runs[&RUN], advanced);
+}
+
+#[tokio::test]
 async fn odd_payloads_come_back_byte_for_byte() {
     let folder = folder();
     let db = open(&folder);

@@ -1,6 +1,6 @@
 //! Events to bytes and back.
 
-use criterion::{BatchSize, Criterion, Throughput};
+use criterion::{Criterion, Throughput};
 use everruns_durable::core::WorkflowEvent;
 
 use crate::long_run;
@@ -11,14 +11,11 @@ const EVENTS: usize = 1_000;
 pub(crate) fn measure(criterion: &mut Criterion) {
     let history = long_run::history(EVENTS).expect("a history");
     let events: Vec<WorkflowEvent> = history.into_iter().map(|(_, event)| event).collect();
-    let stored: Vec<_> = events.iter().cloned().map(WorkflowEvent::encode).collect();
+    let stored: Vec<_> = events.iter().map(WorkflowEvent::encode).collect();
     let mut group = criterion.benchmark_group("events");
     group.throughput(Throughput::Elements(EVENTS as u64));
     group.bench_function("encode", |bencher| {
-        let encode = |events: Vec<WorkflowEvent>| -> Vec<_> {
-            events.into_iter().map(WorkflowEvent::encode).collect()
-        };
-        bencher.iter_batched(|| events.clone(), encode, BatchSize::SmallInput);
+        bencher.iter(|| -> Vec<_> { events.iter().map(WorkflowEvent::encode).collect() });
     });
     group.bench_function("decode", |bencher| {
         bencher.iter(|| {

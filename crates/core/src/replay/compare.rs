@@ -14,7 +14,7 @@ pub(super) fn contents(
     take_over_given_fields(recorded, &mut found);
     let expected = Request::of_event(recorded);
     let requested = Request::of_event(&found);
-    let (recorded, found) = (recorded.clone().encode(), found.encode());
+    let (recorded, found) = (recorded.encode(), found.encode());
     if recorded == found {
         return Ok(());
     }

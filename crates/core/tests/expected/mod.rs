@@ -116,31 +116,46 @@ fn activity_events() -> Vec<E> {
             activity_id: activity_id(),
             activity_type: "charge".into(),
             input: json("null"),
-            options: ActivityOptions::default(),
+            options: Box::default(),
         },
         E::ActivityScheduled {
             activity_id: "größe/1".into(),
             activity_type: "charge".into(),
             input: json("[]"),
-            options: rich_options(),
+            options: Box::new(rich_options()),
         },
         E::ActivityScheduled {
             activity_id: activity_id(),
             activity_type: "charge".into(),
             input: json("1"),
-            options: ActivityOptions {
+            options: Box::new(ActivityOptions {
                 rate_limit: Some(limit.clone().with_key("external:bank").with_burst(2)),
                 ..ActivityOptions::default()
-            },
+            }),
         },
         E::ActivityScheduled {
             activity_id: activity_id(),
             activity_type: "charge".into(),
             input: json("1"),
-            options: ActivityOptions {
+            options: Box::new(ActivityOptions {
                 rate_limit: Some(limit),
                 ..ActivityOptions::default()
-            },
+            }),
+        },
+        E::ActivityScheduled {
+            activity_id: activity_id(),
+            activity_type: "charge".into(),
+            input: json("1"),
+            options: Box::default(),
+        },
+        E::ActivityScheduled {
+            activity_id: activity_id(),
+            activity_type: "charge".into(),
+            input: json("1"),
+            options: Box::new(ActivityOptions {
+                sequential: false,
+                ..ActivityOptions::default()
+            }),
         },
         E::ActivityStarted {
             activity_id: activity_id(),

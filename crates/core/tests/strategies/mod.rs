@@ -106,7 +106,7 @@ fn activity_event() -> BoxedStrategy<E> {
     ];
     prop_oneof![
         3 => (id(), id(), payload(), options()).prop_map(|(activity_id, activity_type, input, options)| {
-            E::ActivityScheduled { activity_id, activity_type, input, options }
+            E::ActivityScheduled { activity_id, activity_type, input, options: Box::new(options) }
         }),
         1 => (id(), 0..3_u32, id(), prop::option::of(instant())).prop_map(
             |(activity_id, attempt, worker_id, started_at)| {

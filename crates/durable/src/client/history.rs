@@ -259,7 +259,7 @@ struct EventPart {
 
 impl EventPart {
     fn of(event: &HistoryEvent) -> Self {
-        let stored = event.event.clone().encode();
+        let stored = event.event.encode();
         let data = String::from_utf8(stored.data.to_vec()).expect("JSON is UTF-8");
         let (payload, payload_coded) = parts(&stored.payload);
         Self {

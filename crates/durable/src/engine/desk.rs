@@ -26,7 +26,7 @@ pub(crate) struct Wanted {
     /// Facts may wait in its inbox: look.
     pub(crate) rung: bool,
     /// The run as a claim just found it.
-    pub(crate) claimed: Option<ClaimedTurn>,
+    pub(crate) claimed: Option<Box<ClaimedTurn>>,
     /// Activities that ended here.
     pub(crate) finished: Vec<Finished>,
     /// It has not begun, and waits among the new ones.
@@ -76,7 +76,7 @@ impl ClaimUnderWay<'_> {
                 let is_new = turn.run.sequence == 0 && turn.facts.is_empty();
                 let wanted = Wanted {
                     rung: meanwhile.contains(&run_id),
-                    claimed: Some(turn),
+                    claimed: Some(Box::new(turn)),
                     ..Wanted::default()
                 };
                 if is_new {
@@ -213,8 +213,10 @@ impl State {
     }
 
     fn take(&mut self, max: usize, now: Instant, room: impl Fn(Origin) -> Room) -> Set {
+        let waiting = self.queue.len() + self.beginning.len();
+        let waiting = waiting + self.started.runs.len() + self.claimed.runs.len();
         let mut set = Set {
-            runs: Vec::new(),
+            runs: Vec::with_capacity(waiting.min(max)),
             slots: Vec::new(),
         };
         for origin in Origin::ALL {

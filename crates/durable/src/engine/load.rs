@@ -150,7 +150,10 @@ impl<'a> Loader<'a> {
         };
         let mut cold = Vec::new();
         for (run_id, kept, wanted) in runs {
-            let Some(mut turn) = found.remove(&run_id).or(wanted.claimed) else {
+            let Some(mut turn) = found
+                .remove(&run_id)
+                .or_else(|| wanted.claimed.map(|claimed| *claimed))
+            else {
                 debug!(%run_id, "the run does not exist any more");
                 continue;
             };

@@ -152,7 +152,7 @@ pub trait SeedOperations: WorkflowEventStore {
             activity_id: task.activity_id.clone(),
             activity_type: task.activity_type.clone(),
             input: task.input.clone(),
-            options: task.options.clone(),
+            options: Box::new(task.options.clone()),
         });
         turn.tasks.push(NewTask {
             task_id,

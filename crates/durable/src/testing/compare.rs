@@ -50,7 +50,7 @@ fn describe(event: Option<&WorkflowEvent>) -> String {
     let Some(event) = event else {
         return "nothing".to_owned();
     };
-    let stored = event.clone().encode();
+    let stored = event.encode();
     let data = String::from_utf8_lossy(&stored.data);
     let text = format!("{} {data} {:?}", stored.event_type, stored.payload);
     match text.char_indices().nth(CHARS_MAX) {

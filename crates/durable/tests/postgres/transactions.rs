@@ -125,6 +125,36 @@ async fn an_error_of_any_statement_rolls_all_of_it_back_and_the_connection_lives
     assert_eq!(store.dump().await.unwrap().runs.len(), 1);
 }
 
+#[tokio::test]
+async fn events_whose_places_are_taken_take_everything_with_them_and_the_connection_lives_on() {
+    let url = fresh_database().await;
+    let one = PoolConfig {
+        event_pool_size: 1,
+        ..PoolConfig::default()
+    };
+    let options = PostgresOptions {
+        pools: one,
+        ..PostgresOptions::default()
+    };
+    let store = Postgres::open(&url, options).await.unwrap();
+    let runs = (0..100).map(|n| bare_run(id(n)).into()).collect();
+    let begun = Changes {
+        now: t(0),
+        insert_runs: runs,
+        ..Changes::default()
+    };
+    write(&store, begun).await;
+    store.write(Concern::Events, turns(1, 0)).await.unwrap();
+    let before = store.dump().await.unwrap();
+    // The first run's places are taken.
+    let refused = store.write(Concern::Events, turns(100, 0)).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(store.dump().await.unwrap(), before);
+    store.write(Concern::Events, turns(100, 10)).await.unwrap();
+    let after = store.dump().await.unwrap();
+    assert!(after.runs.iter().all(|run| run.events.len() >= 5));
+}
+
 /// Locks a run, tells that it has, and then waits for ever.
 struct LockAndHang(Arc<tokio::sync::Notify>);
 

@@ -9,7 +9,7 @@ use super::Findings;
 pub(super) fn decodable(dump: &Dump, findings: &mut Findings) {
     for run in &dump.runs {
         for event in &run.events {
-            let stored = event.event.clone().encode();
+            let stored = event.event.encode();
             let read = WorkflowEvent::decode(stored.event_type, &stored.data, stored.payload);
             findings.expect(
                 read.as_ref() == Ok(&event.event),

@@ -170,7 +170,7 @@ async fn a_task_goes_from_enqueue_to_its_result(w: &World) {
         activity_id: task.activity_id,
         activity_type: task.activity_type,
         input: task.input,
-        options: task.options,
+        options: Box::new(task.options),
     };
     assert_eq!(w.history(run_id).await, [scheduled]);
     assert_eq!(w.store.count_pending_tasks().await.expect("count"), 1);

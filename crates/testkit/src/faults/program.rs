@@ -76,7 +76,7 @@ fn ask(turn: &mut TurnCommit, run: Uuid, new_id: &mut impl FnMut() -> Uuid) {
             activity_id: activity_id.into(),
             activity_type: ACTIVITY.into(),
             input: Payload::null(),
-            options: options.clone(),
+            options: Box::new(options.clone()),
         });
         turn.tasks.push(NewTask {
             task_id: new_id(),

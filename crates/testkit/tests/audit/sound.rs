@@ -47,7 +47,7 @@ fn schedule_task(turn: &mut TurnCommit, task: NewTask) {
         activity_id: task.activity_id.clone(),
         activity_type: task.activity_type.clone(),
         input: task.input.clone(),
-        options: task.options.clone(),
+        options: Box::new(task.options.clone()),
     });
     turn.tasks.push(task);
 }

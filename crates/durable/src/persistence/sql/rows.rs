@@ -263,6 +263,8 @@ pub struct Changes {
     pub insert_runs: Vec<RunInsert>,
     /// Changed runs.
     pub update_runs: Vec<RunUpdate>,
+    /// Runs of which only the counters, the last turn, the end of the ownership and `updated_at` changed.
+    pub advance_runs: Vec<RunHead>,
     /// New events.
     pub insert_events: Vec<EventRow>,
     /// Timers set.

@@ -47,6 +47,9 @@ fn go_on(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
     for run in &changes.update_runs {
         runs::update(db, run)?;
     }
+    for run in &changes.advance_runs {
+        runs::advance(db, run)?;
+    }
     for event in &changes.insert_events {
         events::insert(db, event, changes.now)?;
     }

@@ -8,9 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
 
 use super::job::{Job, Work, unavailable};
 use super::sql::transaction as sql;
@@ -18,8 +20,15 @@ use crate::persistence::{StoreError, StoreResult};
 
 /// Most writes in one transaction: bounds how long the first of them waits for its answer.
 const GROUP_JOBS_MAX: usize = 256;
+/// Rows after which no more writes join a transaction. One that takes longer than a sync, such as a large set of turns, gains nothing by company,
+/// and what joins it has its pages copied (see `write_alone`).
+const GROUP_ROWS_MAX: u64 = 128;
 /// Writes that may wait; callers past it wait for a place.
 const QUEUE_JOBS_MAX: usize = 1024;
+
+/// How long the thread stays awake for the next write, letting others have the processor: what was just answered often leads to one. To wake
+/// a thread takes a quarter of what a commit does.
+const LINGER: Duration = Duration::from_micros(100);
 
 /// The handle to the writer thread. Dropping it finishes what is queued and joins the thread.
 pub(super) struct Writer {
@@ -89,8 +98,21 @@ struct WriterThread {
 }
 
 impl WriterThread {
+    /// The first job of the next group; none: there will be no more.
+    fn next(&mut self) -> Option<Box<dyn Job>> {
+        let began = Instant::now();
+        loop {
+            match self.jobs.try_recv() {
+                Ok(job) => return Some(job),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) if began.elapsed() < LINGER => std::thread::yield_now(),
+                Err(TryRecvError::Empty) => return self.jobs.blocking_recv(),
+            }
+        }
+    }
+
     fn run(&mut self) {
-        while let Some(first) = self.jobs.blocking_recv() {
+        while let Some(first) = self.next() {
             let mut group = vec![first];
             let lost = self.write_group(&mut group).err().map(|error| {
                 self.abandon();
@@ -105,11 +127,16 @@ impl WriterThread {
     /// Runs the group, which grows by what has been queued meanwhile, and commits it.
     fn write_group(&mut self, group: &mut Vec<Box<dyn Job>>) -> StoreResult<()> {
         self.execute(sql::BEGIN_WRITE)?;
-        let mut done = 0;
+        let (before, mut done, mut any_kept) = (self.conn.total_changes(), 0, false);
         while let Some(job) = group.get_mut(done) {
-            self.write_one(job.as_mut())?;
+            any_kept |= if any_kept {
+                self.write_beside(job.as_mut())?
+            } else {
+                self.write_alone(job.as_mut())?
+            };
             done += 1;
-            if done == group.len() && done < GROUP_JOBS_MAX {
+            let rows = self.conn.total_changes().saturating_sub(before);
+            if done == group.len() && done < GROUP_JOBS_MAX && rows < GROUP_ROWS_MAX {
                 group.extend(self.jobs.try_recv());
             }
         }
@@ -118,18 +145,36 @@ impl WriterThread {
         Ok(())
     }
 
-    /// Runs one job so that it fails alone. An error means that the whole transaction is lost.
-    fn write_one(&mut self, job: &mut dyn Job) -> StoreResult<()> {
+    /// Runs a job while the transaction holds nothing else: when it fails, the transaction begins anew. A savepoint would have SQLite copy
+    /// every page before it is changed, which a group of one, or the first and largest part of one, does not have to pay. Answers whether
+    /// the job is kept; an error means that the whole transaction is lost.
+    fn write_alone(&mut self, job: &mut dyn Job) -> StoreResult<bool> {
+        let kept = self.run_one(job)?;
+        if !kept {
+            self.execute(sql::ROLLBACK)?;
+            self.execute(sql::BEGIN_WRITE)?;
+        }
+        Ok(kept)
+    }
+
+    /// Runs a job so that it fails alone, and those before it are kept. Answers as [`WriterThread::write_alone`].
+    fn write_beside(&mut self, job: &mut dyn Job) -> StoreResult<bool> {
         self.execute(sql::SAVEPOINT)?;
+        let kept = self.run_one(job)?;
+        if !kept {
+            self.execute(sql::ROLLBACK_TO)?;
+        }
+        self.execute(sql::RELEASE)?;
+        Ok(kept)
+    }
+
+    fn run_one(&mut self, job: &mut dyn Job) -> StoreResult<bool> {
         let kept = catch_unwind(AssertUnwindSafe(|| job.run(&mut self.conn))).unwrap_or(false);
         if self.conn.is_autocommit() {
             // A full disk or an I/O error makes SQLite roll everything back by itself.
             return Err(unavailable("SQLite rolled the transaction back"));
         }
-        if !kept {
-            self.execute(sql::ROLLBACK_TO)?;
-        }
-        self.execute(sql::RELEASE)
+        Ok(kept)
     }
 
     fn abandon(&self) {
@@ -216,6 +261,46 @@ mod tests {
         assert_eq!(ids(&writer).await, [1]);
         writer.write(insert(4, Some(1))).await.unwrap();
         assert_eq!(ids(&writer).await, [1, 4]);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_takes_no_other_of_its_group_with_it() {
+        let writer = writer();
+        let fails = |conn: &mut Connection| -> StoreResult<()> {
+            insert(9, None)(conn)?;
+            Err(unavailable("by design"))
+        };
+        // All are queued before the writer's thread gets past the first.
+        let (stay, go) = std::sync::mpsc::channel::<()>();
+        let first = writer.write(move |conn: &mut Connection| {
+            go.recv().unwrap();
+            fails(conn)
+        });
+        let (second, third) = (writer.write(insert(1, None)), writer.write(fails));
+        let fourth = writer.write(insert(2, None));
+        let open = async { stay.send(()).unwrap() };
+        let (first, second, third, fourth, ()) = tokio::join!(first, second, third, fourth, open);
+        assert!(first.is_err() && third.is_err());
+        assert!(second.is_ok() && fourth.is_ok());
+        assert_eq!(writer.commits(), 1);
+        assert_eq!(ids(&writer).await, [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_large_write_is_committed_without_company() {
+        let writer = writer();
+        let (stay, go) = std::sync::mpsc::channel::<()>();
+        let many = i64::try_from(GROUP_ROWS_MAX).unwrap();
+        let large = writer.write(move |conn: &mut Connection| {
+            go.recv().unwrap();
+            (1..=many).try_for_each(|id| insert(id, None)(conn))
+        });
+        let small = writer.write(insert(0, None));
+        let open = async { stay.send(()).unwrap() };
+        let (large, small, ()) = tokio::join!(large, small, open);
+        large.unwrap();
+        small.unwrap();
+        assert_eq!(writer.commits(), 2);
     }
 
     #[tokio::test]

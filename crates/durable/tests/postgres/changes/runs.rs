@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use durable_core::{AttributeValue, Payload, WorkflowEvent};
-use everruns_durable::persistence::model::{UpdateState, WorkflowStatus};
-use everruns_durable::persistence::sql::rows::{Changes, EventRow, Load, RunUpdate};
+use everruns_durable::persistence::model::{Owner, RunRecord, UpdateState, WorkflowStatus};
+use everruns_durable::persistence::sql::rows::{Changes, EventRow, Load, RunHead, RunUpdate};
 use everruns_durable::persistence::sql::tx::Database;
 
 use super::{at, two_runs};
@@ -119,6 +119,78 @@ async fn an_update_changes_every_column_and_keeps_what_it_does_not_name() {
 }
 
 #[tokio::test]
+async fn a_run_that_goes_on_moves_its_counters_and_nothing_else() {
+    let (store, first, second) = two_runs(4).await;
+    let advanced = |run: &RunRecord| RunHead {
+        sequence: 70,
+        arrivals: 71,
+        consumed: 72,
+        last_turn: Some(id(73)),
+        owner: run.owner.clone().map(|owner| Owner {
+            expires_at: t(74),
+            ..owner
+        }),
+        updated_at: t(75),
+        task_count: 76,
+        line_count: 77,
+        ..head(run)
+    };
+    let runs = [advanced(&full_run(first)), advanced(&bare_run(second))];
+    write(
+        &store,
+        Changes {
+            advance_runs: runs.to_vec(),
+            ..at(1)
+        },
+    )
+    .await;
+    let wanted = Load {
+        runs: vec![first, second],
+        ..Load::default()
+    };
+    let loaded = load(&store, wanted).await;
+    assert!(loaded.runs.into_values().eq(runs));
+}
+
+#[tokio::test]
+async fn a_large_set_of_events_comes_back_as_it_was_sent() {
+    let (store, first, second) = two_runs(4).await;
+    let payloads = [
+        odd_payload(),
+        Payload::ABSENT,
+        codec_payload(),
+        Payload::null(),
+    ];
+    let event = |n: usize| WorkflowEvent::ActivityCompleted {
+        activity_id: format!("größe {n}"),
+        result: payloads[n % payloads.len()].clone(),
+    };
+    let rows = (0..200).map(|n| EventRow {
+        run_id: [first, second][n % 2],
+        sequence_num: 1 + i64::try_from(n / 2).unwrap(),
+        event: event(n).encode(),
+    });
+    write(
+        &store,
+        Changes {
+            insert_events: rows.collect(),
+            ..at(5)
+        },
+    )
+    .await;
+    for (place, run_id) in [first, second].into_iter().enumerate() {
+        let history = store.load_history(run_id, 0).await.unwrap().unwrap();
+        assert!(history.events.iter().all(|e| e.created_at == t(5)));
+        let found = history
+            .events
+            .into_iter()
+            .map(|e| (e.sequence_num, e.event));
+        let sent = (1..=100).zip((place..200).step_by(2).map(event));
+        assert!(found.eq(sent), "{place}");
+    }
+}
+
+#[tokio::test]
 async fn events_come_back_in_order_with_their_payloads() {
     let (store, first, _) = two_runs(1).await;
     let events = [
@@ -139,7 +211,7 @@ async fn events_come_back_in_order_with_their_payloads() {
     let rows = (1..).zip(&events).map(|(sequence_num, event)| EventRow {
         run_id: first,
         sequence_num,
-        event: event.clone().encode(),
+        event: event.encode(),
     });
     write(
         &store,

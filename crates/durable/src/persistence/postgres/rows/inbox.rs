@@ -21,7 +21,7 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |(run_id, _)| *run_id),
         column(rows, |(_, f)| f.arrival),
         column(rows, |(_, f)| f.event.event_type()),
-        column(rows, |(_, f)| Vec::from(f.event.clone().encode().data)),
+        column(rows, |(_, f)| Vec::from(f.event.encode().data)),
         nullable(rows, |(_, f)| f.event.payload().and_then(payload)),
         nullable(rows, |(_, f)| json_list(&f.attempts)),
         nullable(rows, |(_, f)| f.last_attempt.as_ref().map(json)),

@@ -118,6 +118,23 @@ pub(in crate::persistence::postgres) fn update<'a>(shard: i32, rows: &[&'a RunUp
     Call::new(&sql::UPDATE_RUNS, params)
 }
 
+/// Runs of a shard of which only the counters moved.
+pub(in crate::persistence::postgres) fn advance<'a>(shard: i32, rows: &[&'a RunHead]) -> Call<'a> {
+    let params = vec![
+        value(shard),
+        column(rows, |r| r.id),
+        column(rows, |r| r.sequence),
+        column(rows, |r| r.arrivals),
+        column(rows, |r| r.consumed),
+        column(rows, |r| r.last_turn),
+        nullable(rows, |r| maybe_at(r.owner.as_ref().map(|o| o.expires_at))),
+        column(rows, |r| at(r.updated_at)),
+        column(rows, |r| r.task_count),
+        column(rows, |r| r.line_count),
+    ];
+    Call::new(&sql::ADVANCE_RUNS, params)
+}
+
 /// A whole run; the order is that of `run_columns`.
 pub(in crate::persistence::postgres) fn record(row: &mut Reader<'_>) -> StoreResult<RunRecord> {
     Ok(RunRecord {

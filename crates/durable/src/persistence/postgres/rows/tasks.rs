@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use durable_core::ActivityOptions;
+
 use crate::persistence::StoreResult;
 use crate::persistence::limits::DURATION_MS_MAX;
 use crate::persistence::model::{TaskRecord, TaskStatus};
@@ -23,7 +25,7 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         column(rows, |r| r.activity_id.as_str()),
         column(rows, |r| r.activity_type.as_str()),
         nullable(rows, |r| payload(&r.input)),
-        column(rows, |r| json(&r.options)),
+        column(rows, |r| json(&apart_from_line(&r.options))),
         column(rows, |r| r.status.as_str()),
         column(rows, |r| r.options.priority),
         column(rows, |r| r.line),
@@ -89,7 +91,7 @@ pub(in crate::persistence::postgres) fn record(row: &mut Reader<'_>) -> StoreRes
         activity_id: row.next()?,
         activity_type: row.next()?,
         input: row.payload()?,
-        options: row.json()?,
+        options: options(row)?,
         status: row.name(TaskStatus::parse)?,
         line: row.next()?,
         epoch: row.u32()?,
@@ -108,6 +110,21 @@ pub(in crate::persistence::postgres) fn record(row: &mut Reader<'_>) -> StoreRes
         requeue_count: row.u32()?,
         trace: row.trace()?,
     })
+}
+
+/// The options as they are written: without what stands in the column beside them, so that most are `{}`.
+fn apart_from_line(options: &ActivityOptions) -> ActivityOptions {
+    ActivityOptions {
+        sequential: ActivityOptions::default().sequential,
+        ..options.clone()
+    }
+}
+
+/// Two columns.
+fn options(row: &mut Reader<'_>) -> StoreResult<ActivityOptions> {
+    let mut options: ActivityOptions = row.json()?;
+    options.sequential = row.next()?;
+    Ok(options)
 }
 
 /// A timeout in milliseconds, within what PostgreSQL can add to an instant.

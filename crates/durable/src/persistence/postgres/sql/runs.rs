@@ -84,6 +84,20 @@ statements! {
               OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.id";
 
+    /// Runs that go on as they are, locked before: the mass of a loaded engine's updates, with a third of the columns. Primary key.
+    ADVANCE_RUNS [INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, UUID_ARRAY, TIMESTAMPTZ_ARRAY,
+                  TIMESTAMPTZ_ARRAY, INT4_ARRAY, INT4_ARRAY] = "
+        UPDATE {s}.durable_workflow_instances AS t
+        SET sequence_num = k.sequence_num, arrivals = k.arrivals, consumed = k.consumed,
+            last_turn = k.last_turn, owner_expires_at = k.owner_expires_at, updated_at = k.updated_at,
+            task_count = k.task_count, line_count = k.line_count
+        FROM (SELECT $1 AS shard,
+                     unnest($2) AS id, unnest($3) AS sequence_num, unnest($4) AS arrivals,
+                     unnest($5) AS consumed, unnest($6) AS last_turn, unnest($7) AS owner_expires_at,
+                     unnest($8) AS updated_at, unnest($9) AS task_count, unnest($10) AS line_count
+              OFFSET 0) AS k
+        WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.id";
+
     /// Claims ready runs. Per hosted type and version the longest ready by index `ready`, passing over those locked
     /// by others; of these the longest ready of all. Sorts only candidates. The CTE only locks; it is read once, which a
     /// sub-select in FROM would not promise.

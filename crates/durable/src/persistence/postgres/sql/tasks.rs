@@ -5,8 +5,8 @@ use crate::persistence::postgres::statement::{Statement, statements};
 /// A whole task, in the order in which `rows::tasks::record` reads it.
 macro_rules! task_columns {
     () => {
-        "t.id, t.workflow_id, t.activity_id, t.activity_type, t.input, t.options, t.status, t.line, \
-         t.epoch, t.scheduled_at, t.visible_at, t.attempt, t.deliveries, t.claimed_by, t.claimed_at, \
+        "t.id, t.workflow_id, t.activity_id, t.activity_type, t.input, t.options, t.sequential, t.status, \
+         t.line, t.epoch, t.scheduled_at, t.visible_at, t.attempt, t.deliveries, t.claimed_by, t.claimed_at, \
          t.token, t.lease_expires_at, t.heartbeat_at, t.heartbeat_details, t.close_deadline, \
          t.attempts, t.requeue_count, t.trace_id, t.span_id, t.trace_flags"
     };

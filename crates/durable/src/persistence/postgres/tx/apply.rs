@@ -92,6 +92,11 @@ impl<'a> Apply<'a> {
             |r| shards.of_run(r.head.id),
             rows::runs::update,
         );
+        self.sets(
+            &changes.advance_runs,
+            |r| shards.of_run(r.id),
+            rows::runs::advance,
+        );
         let now = changes.now;
         self.sets(
             &changes.insert_events,
@@ -226,6 +231,7 @@ impl<'a> Apply<'a> {
     fn totals(&mut self, totals: &'a [RollupRecord], slot: i32) {
         let changes = self.changes;
         let run_id = changes.update_runs.first().map(|r| r.head.id);
+        let run_id = run_id.or(changes.advance_runs.first().map(|r| r.id));
         let run_id = run_id.or(changes.insert_runs.first().map(|r| r.record.id));
         let home = run_id.map_or(0, |id| self.shards.of_run(id));
         self.sets(

@@ -47,7 +47,7 @@ impl Work {
         events.push(WorkflowEvent::WorkflowFailed {
             error: WorkflowError::from(error.clone()),
         });
-        self.append_events(run_id, events);
+        self.append_events(run_id, &events);
         let arrivals = self.run_mut(run_id).arrivals;
         self.consume(run_id, arrivals);
         self.drop_tasks_and_timers(run_id);
@@ -73,7 +73,7 @@ impl Work {
     }
 
     /// Appends events after the run's last one.
-    pub(crate) fn append_events(&mut self, run_id: Uuid, events: Vec<WorkflowEvent>) {
+    pub(crate) fn append_events(&mut self, run_id: Uuid, events: &[WorkflowEvent]) {
         let mut sequence_num = self.run_mut(run_id).sequence;
         for event in events {
             sequence_num += 1;

@@ -2,6 +2,7 @@
 
 pub(crate) mod end;
 mod facts;
+mod frame;
 pub(crate) mod start;
 pub(crate) mod tasks;
 mod totals;

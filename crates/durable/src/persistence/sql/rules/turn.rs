@@ -191,7 +191,7 @@ impl Work {
         if let Next::Reset { .. } = turn.next {
             self.begin_epoch(run_id);
         }
-        self.append_events(run_id, turn.events.clone());
+        self.append_events(run_id, &turn.events);
         self.set_timers(turn);
         let tasks = turn
             .tasks

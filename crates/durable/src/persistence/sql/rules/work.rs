@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use durable_core::{Failure, Payload, Timestamp};
 use uuid::Uuid;
 
+use super::frame::Frame;
 use crate::persistence::model::{
     Fact, KeyKind, KeyRecord, RunRecord, SignalRecord, TaskRecord, UpdateRecord,
 };
@@ -39,8 +40,18 @@ pub(crate) struct Work {
 struct Changed {
     /// The record, if this call starts it.
     new: Option<Box<RunRecord>>,
+    /// As it was found, if its head was changed first.
+    former: Option<Frame>,
     input: Option<Payload>,
     outcome: Option<(Payload, Option<Failure>)>,
+}
+
+impl Changed {
+    /// Whether nothing but counters moved.
+    fn goes_on(&self, run: &RunHead) -> bool {
+        let payloads_stay = self.input.is_none() && self.outcome.is_none();
+        payloads_stay && self.former.as_ref() == Some(&Frame::of(run))
+    }
 }
 
 impl Work {
@@ -83,11 +94,13 @@ impl Work {
 
     /// The run, to be changed. It must have been loaded or started in this call.
     pub(crate) fn run_mut(&mut self, run_id: Uuid) -> &mut RunHead {
-        self.runs.entry(run_id).or_default();
-        self.loaded
-            .runs
-            .get_mut(&run_id)
-            .expect("a rule changes only runs it has looked at")
+        let run = self.loaded.runs.get_mut(&run_id);
+        let run = run.expect("a rule changes only runs it has looked at");
+        self.runs.entry(run_id).or_insert_with(|| Changed {
+            former: Some(Frame::of(run)),
+            ..Changed::default()
+        });
+        run
     }
 
     /// A run that this call starts.
@@ -195,6 +208,7 @@ impl Work {
                         line_count,
                     });
                 }
+                None if changed.goes_on(&head) => self.changes.advance_runs.push(head),
                 None => self.changes.update_runs.push(RunUpdate {
                     head,
                     input: changed.input,
@@ -258,4 +272,63 @@ fn merge(record: &mut RunRecord, head: RunHead) {
     record.updated_at = head.updated_at;
     record.started_at = head.started_at;
     record.completed_at = head.completed_at;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::persistence::model::{Blocked, Owner, StartRun, WorkflowStatus};
+
+    const RUN: Uuid = Uuid::from_u128(1);
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    /// How many runs are advanced and how many updated after a change of a run that was found new.
+    fn written(change: impl FnOnce(&mut Work)) -> (usize, usize) {
+        let start = StartRun::new(RUN, "w", Payload::ABSENT);
+        let mut loaded = Loaded::default();
+        let found = head_of(&RunRecord::new(&start, None, NOW));
+        loaded.runs.insert(RUN, found);
+        let mut work = Work::new(NOW, loaded);
+        change(&mut work);
+        let changes = work.finish();
+        (changes.advance_runs.len(), changes.update_runs.len())
+    }
+
+    #[test]
+    fn a_run_is_advanced_while_nothing_but_its_counters_moves() {
+        let counters = written(|work| {
+            let run = work.run_mut(RUN);
+            run.sequence += 3;
+            run.arrivals += 1;
+            run.last_turn = Some(RUN);
+            run.task_count += 1;
+        });
+        assert_eq!(counters, (1, 0));
+        let more: [fn(&mut Work); 8] = [
+            |work| work.run_mut(RUN).status = WorkflowStatus::Running,
+            |work| work.run_mut(RUN).ready_at = None,
+            |work| work.run_mut(RUN).run_deadline = Some(NOW),
+            |work| work.run_mut(RUN).completed_at = Some(NOW),
+            |work| work.run_mut(RUN).epoch += 1,
+            |work| {
+                work.run_mut(RUN).owner = Some(Owner {
+                    worker_id: "w".to_owned(),
+                    expires_at: NOW,
+                });
+            },
+            |work| {
+                work.run_mut(RUN).blocked = Some(Blocked {
+                    build: "b".to_owned(),
+                    reason: String::new(),
+                });
+            },
+            |work| {
+                work.run_mut(RUN).sequence += 1;
+                work.set_outcome(RUN, Payload::null(), None);
+            },
+        ];
+        for (place, change) in more.into_iter().enumerate() {
+            assert_eq!(written(change), (0, 1), "{place}");
+        }
+    }
 }

@@ -48,7 +48,8 @@ statements! {
 }
 
 /// Before anything else on a file: readers beside the writer, and a commit is on the disk when it is answered.
+/// A checkpoint every 16 MiB: under load the same pages are written again and again, and each goes to the file once a checkpoint.
 pub(crate) const OPEN_WRITER: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; \
-     PRAGMA journal_size_limit = 67108864;";
+     PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4096;";
 /// Before anything else on a reader.
 pub(crate) const OPEN_READER: &str = "PRAGMA query_only = ON;";

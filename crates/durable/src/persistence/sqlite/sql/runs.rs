@@ -42,6 +42,11 @@ statements! {
          blocked_reason = ?16, execution_deadline = ?17, run_deadline = ?18, deadline_at = ?19, \
          updated_at = ?20, started_at = ?21, completed_at = ?22, task_count = ?23, line_count = ?24 \
          WHERE partition_key = ?1 AND id = ?2";
+    /// What every turn moves. None of it stands in an index but the end of the ownership, in that of runs with a turn due.
+    ADVANCE =
+        "UPDATE durable_workflow_instances SET sequence = ?3, arrivals = ?4, consumed = ?5, \
+         last_turn = ?6, owner_expires_at = ?7, updated_at = ?8, task_count = ?9, line_count = ?10 \
+         WHERE partition_key = ?1 AND id = ?2";
     /// The next iteration's input.
     SET_INPUT =
         "UPDATE durable_workflow_instances SET input = ?3 WHERE partition_key = ?1 AND id = ?2";

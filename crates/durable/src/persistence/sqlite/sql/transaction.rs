@@ -1,4 +1,4 @@
-//! Transactions by text: a group of writes is one, each write in it has a savepoint of its own.
+//! Transactions by text: a group of writes is one, each write in it but the first has a savepoint of its own.
 
 statements! {
     /// Takes the write lock at once: no upgrade from a reader, so no deadlock (FAILURES 29).
@@ -9,7 +9,7 @@ statements! {
     COMMIT = "COMMIT";
     /// Nothing of the group is kept.
     ROLLBACK = "ROLLBACK";
-    /// The start of one write in a group.
+    /// The start of one write in a group that holds others.
     SAVEPOINT = "SAVEPOINT job";
     /// The write is kept if its group is.
     RELEASE = "RELEASE job";

@@ -12,7 +12,7 @@ use crate::persistence::sqlite::sql::facts as sql;
 use crate::persistence::sqlite::value::{At, Body, Id, Json, Utf8};
 
 pub(crate) fn insert(db: Db<'_>, run_id: Uuid, fact: &Fact) -> StoreResult<()> {
-    let event = fact.event.clone().encode();
+    let event = fact.event.encode();
     db.run(
         sql::INSERT,
         params![

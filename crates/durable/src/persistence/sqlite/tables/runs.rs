@@ -87,6 +87,26 @@ pub(crate) fn update(db: Db<'_>, run: &RunUpdate) -> StoreResult<()> {
     Ok(())
 }
 
+/// What every turn moves, and nothing that an index of the run's table holds.
+pub(crate) fn advance(db: Db<'_>, head: &RunHead) -> StoreResult<()> {
+    db.run(
+        sql::ADVANCE,
+        params![
+            db.shard(head.id),
+            Id(head.id),
+            head.sequence,
+            head.arrivals,
+            head.consumed,
+            head.last_turn.map(Id),
+            head.owner.as_ref().map(|owner| At(owner.expires_at)),
+            At(head.updated_at),
+            head.task_count,
+            head.line_count,
+        ],
+    )?;
+    Ok(())
+}
+
 fn update_head(db: Db<'_>, head: &RunHead) -> StoreResult<()> {
     let owner = head.owner.as_ref();
     let blocked = head.blocked.as_ref();
