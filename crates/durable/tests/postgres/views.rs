@@ -1,7 +1,7 @@
 //! The views show payloads as JSONB and never err.
 
-use durable_core::Payload;
-use everruns_durable::persistence::sql::rows::Changes;
+use durable_core::{Payload, WorkflowEvent};
+use everruns_durable::persistence::sql::rows::{Changes, EventRow};
 
 use crate::intents::write;
 use crate::samples::{
@@ -94,5 +94,61 @@ async fn bytes_of_any_kind_show_as_base64_when_they_are_no_json() {
     assert!(
         !row.get::<_, &str>(0).contains('\n'),
         "one line, as everywhere else"
+    );
+}
+
+#[tokio::test]
+async fn events_show_what_is_stored_by_leaving_it_out() {
+    let (store, url) = open(1).await;
+    let started = |attempt| WorkflowEvent::ActivityStarted {
+        activity_id: "a".to_owned(),
+        attempt,
+        worker_id: "w".to_owned(),
+        started_at: None,
+    };
+    let scheduled = WorkflowEvent::ActivityScheduled {
+        activity_id: "a".to_owned(),
+        activity_type: "charge".to_owned(),
+        input: Payload::ABSENT,
+        options: Box::default(),
+    };
+    let fired = WorkflowEvent::TimerFired {
+        timer_id: "t".to_owned(),
+    };
+    let events = [scheduled, started(1), started(2), fired];
+    let rows = (1..).zip(&events).map(|(sequence_num, event)| EventRow {
+        run_id: id(1),
+        sequence_num,
+        event: event.encode(),
+    });
+    let changes = Changes {
+        now: t(0),
+        insert_runs: vec![bare_run(id(1)).into()],
+        insert_events: rows.collect(),
+        ..Changes::default()
+    };
+    write(&store, changes).await;
+    let shown = connect(&url)
+        .await
+        .query(
+            "SELECT event_data ->> 'options', event_data ->> 'attempt', event_data ->> 'timer_id'
+             FROM durable.durable_workflow_events_view ORDER BY sequence_num",
+            &[],
+        )
+        .await
+        .unwrap();
+    let shown: Vec<[Option<String>; 3]> = shown
+        .iter()
+        .map(|row| [row.get(0), row.get(1), row.get(2)])
+        .collect();
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        shown,
+        [
+            [text("{}"), None, None],
+            [None, text("1"), None],
+            [None, text("2"), None],
+            [None, None, text("t")],
+        ]
     );
 }

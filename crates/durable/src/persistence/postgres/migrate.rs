@@ -93,6 +93,11 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "compression",
         sql: include_str!("../migrations/postgres/V015__compression.sql"),
     },
+    Migration {
+        version: 16,
+        name: "events_view",
+        sql: include_str!("../migrations/postgres/V016__events_view.sql"),
+    },
 ];
 
 /// Times that two starters may stumble over each other while they create the schema itself.

@@ -26,20 +26,53 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// Names every field, so that a new one is put where it belongs.
     pub(super) fn of(run: &RunHead) -> Self {
+        let RunHead {
+            // As the start made them.
+            id: _,
+            workflow_type: _,
+            business_id: _,
+            idempotency_key: _,
+            fingerprint: _,
+            parent: _,
+            run_timeout_ms: _,
+            created_at: _,
+            // Written with every turn.
+            sequence: _,
+            arrivals: _,
+            consumed: _,
+            last_turn: _,
+            updated_at: _,
+            task_count: _,
+            line_count: _,
+            // Who it is, and until when; the latter is written with every turn.
+            owner,
+            status,
+            has_children,
+            history_start,
+            iteration,
+            epoch,
+            ready_at,
+            blocked,
+            execution_deadline,
+            run_deadline,
+            started_at,
+            completed_at,
+        } = run;
         Self {
-            status: run.status,
-            has_children: run.has_children,
-            history_start: run.history_start,
-            iteration: run.iteration,
-            epoch: run.epoch,
-            ready_at: run.ready_at,
-            owner_id: run.owner.as_ref().map(|owner| owner.worker_id.clone()),
-            blocked: run.blocked.clone(),
-            execution_deadline: run.execution_deadline,
-            run_deadline: run.run_deadline,
-            started_at: run.started_at,
-            completed_at: run.completed_at,
+            status: *status,
+            has_children: *has_children,
+            history_start: *history_start,
+            iteration: *iteration,
+            epoch: *epoch,
+            ready_at: *ready_at,
+            owner_id: owner.as_ref().map(|owner| owner.worker_id.clone()),
+            blocked: blocked.clone(),
+            execution_deadline: *execution_deadline,
+            run_deadline: *run_deadline,
+            started_at: *started_at,
+            completed_at: *completed_at,
         }
     }
 }
