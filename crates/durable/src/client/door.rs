@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Client;
 use crate::persistence::StoreResult;
-use crate::persistence::model::{Awaited, StartOutcome, StartRun, TurnCommit, TurnOutcome};
+use crate::persistence::model::{Awaited, RunRecord, StartOutcome, StartRun};
 
 /// The longest that one call waits, whatever it asks for.
 const AWAIT_MAX: Duration = Duration::from_secs(60);
@@ -42,25 +42,6 @@ impl Client {
         Ok(outcomes)
     }
 
-    /// Commits turns of an engine elsewhere, and tells whoever waits for their runs.
-    pub(crate) async fn commit_all(
-        &self,
-        turns: Vec<TurnCommit>,
-        now: Option<Timestamp>,
-    ) -> StoreResult<Vec<TurnOutcome>> {
-        let told: Vec<_> = turns
-            .iter()
-            .map(|turn| (turn.run_id, turn.next.clone(), !turn.updates.is_empty()))
-            .collect();
-        let outcomes = self.store().commit_turns(turns, now).await?;
-        for ((run_id, next, answers), outcome) in told.iter().zip(&outcomes) {
-            if matches!(outcome, TurnOutcome::Committed(_)) {
-                self.shared.hub.turned(*run_id, next, *answers);
-            }
-        }
-        Ok(outcomes)
-    }
-
     /// Waits for a run on behalf of somebody elsewhere.
     pub(crate) async fn await_run(&self, run_id: Uuid, max: Duration) -> StoreResult<Awaited> {
         let shared = &self.shared;
@@ -70,9 +51,7 @@ impl Client {
         // Registered before the look, so that a ring in between is not missed.
         ring.as_mut().enable();
         let run = self.store().get_run(run_id).await?;
-        let goes_on = |run: &crate::persistence::model::RunRecord| {
-            !run.status.is_terminal() && run.blocked.is_none()
-        };
+        let goes_on = |run: &RunRecord| !run.status.is_terminal() && run.blocked.is_none();
         if !run.as_ref().is_some_and(goes_on) {
             return Ok(Awaited::Run(run.map(Box::new)));
         }

@@ -320,7 +320,7 @@ impl Client {
             return None;
         }
         turn.start = Some(Box::new(start.clone()));
-        let mut outcomes = match self.store().commit_turns(vec![turn], None).await {
+        let mut outcomes = match self.commit_all(vec![turn], None).await {
             Ok(outcomes) => outcomes.into_iter(),
             Err(error) => {
                 // Whether it was carried out is found out by starting it on its own.

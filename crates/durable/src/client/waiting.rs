@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use durable_core::Timestamp;
 use uuid::Uuid;
 
 use super::Client;
 use crate::Result;
 use crate::engine::Watch;
+use crate::persistence::StoreResult;
+use crate::persistence::model::{TurnCommit, TurnOutcome};
 
 /// How long a waiter that can be rung for sleeps at most before it looks by itself.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
@@ -58,6 +61,25 @@ impl Client {
                 () = shared.runtime.sleep(shared.runtime.jittered(wait)) => {}
             }
         }
+    }
+
+    /// Commits turns of an engine elsewhere, and tells whoever waits for their runs.
+    pub(crate) async fn commit_all(
+        &self,
+        turns: Vec<TurnCommit>,
+        now: Option<Timestamp>,
+    ) -> StoreResult<Vec<TurnOutcome>> {
+        let told: Vec<_> = turns
+            .iter()
+            .map(|turn| (turn.run_id, turn.next.clone(), !turn.updates.is_empty()))
+            .collect();
+        let outcomes = self.store().commit_turns(turns, now).await?;
+        for ((run_id, next, answers), outcome) in told.iter().zip(&outcomes) {
+            if matches!(outcome, TurnOutcome::Committed(_)) {
+                self.shared.hub.turned(*run_id, next, *answers);
+            }
+        }
+        Ok(outcomes)
     }
 
     /// Whether what happens in other processes cannot be heard.

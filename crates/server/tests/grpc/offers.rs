@@ -27,9 +27,20 @@ async fn parcel(ctx: WorkflowContext, name: String) -> WorkflowResult<usize> {
     ctx.activity::<weigh>(name).await
 }
 
+#[workflow]
+async fn greet(_ctx: WorkflowContext, name: String) -> WorkflowResult<String> {
+    Ok(format!("hello {name}"))
+}
+
 /// Whether start and first turn were one commit: then they have the same instant.
 fn began_with_its_start(run: &RunRecord) -> bool {
     run.started_at == Some(run.created_at)
+}
+
+/// How often each method was called.
+fn calls<const N: usize>(store: &FaultyStore, methods: [&str; N]) -> [u64; N] {
+    let counts = store.faults();
+    methods.map(|method| counts.get(method).map_or(0, |counts| counts.calls))
 }
 
 /// Starts runs until one begins with its start: the engine says what it hosts when it gets round to it.
@@ -56,19 +67,34 @@ async fn a_run_through_a_server_is_two_commits_and_no_claim() {
     let client = Client::connect(&place.url).await.expect("connects");
     until_offered(&client, &place).await;
     let hot = ["start_runs", "commit_turns", "finish_tasks", "load_history"];
-    let calls = || {
-        let counts = store.faults();
-        hot.map(|method| counts.get(method).map_or(0, |counts| counts.calls))
-    };
-    let before = calls();
+    let before = calls(&store, hot);
     let run = client.start::<parcel>("cups".to_owned()).await;
     run.expect("starts").result().await.expect("a result");
-    let cost: Vec<u64> = calls()
-        .into_iter()
-        .zip(before)
-        .map(|(a, b)| a - b)
-        .collect();
+    let cost = calls(&store, hot).into_iter().zip(before);
+    let cost: Vec<u64> = cost.map(|(after, before)| after - before).collect();
     assert_eq!(cost, [0, 2, 0, 0], "{hot:?}");
+    worker.shutdown().await.expect("stops");
+}
+
+/// Whoever waits is told of the end by the commit itself, and does not come to look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_ends_with_its_start_is_one_commit_and_its_end_is_told() {
+    let memory: Arc<dyn WorkflowEventStore> = Arc::new(MemoryStore::new());
+    let store = Arc::new(FaultyStore::new(memory, 0, FaultRates::NONE));
+    let place = Place::over(Arc::clone(&store) as _, Access::open()).await;
+    let worker = Worker::connect(&place.url).workflow::<parcel>();
+    let worker = worker.workflow::<greet>().activity(weigh).start().await;
+    let worker = worker.expect("connects");
+    let client = place.client();
+    until_offered(&client, &place).await;
+    let hot = ["start_runs", "commit_turns", "get_run"];
+    let before = calls(&store, hot);
+    let run = client.start::<greet>("you".to_owned()).await;
+    let greeting = run.expect("starts").result().await;
+    assert_eq!(greeting.expect("a result"), "hello you");
+    let cost = calls(&store, hot).into_iter().zip(before);
+    let cost: Vec<u64> = cost.map(|(after, before)| after - before).collect();
+    assert_eq!(cost, [0, 1, 0], "{hot:?}");
     worker.shutdown().await.expect("stops");
 }
 
