@@ -6,11 +6,12 @@ use durable_core::Timestamp;
 use uuid::Uuid;
 
 use super::Client;
+use super::waiting::LOOK_WHEN_DEAF;
 use crate::persistence::StoreResult;
 use crate::persistence::model::{Awaited, RunRecord, StartOutcome, StartRun};
 
 /// The longest that one call waits, whatever it asks for.
-const AWAIT_MAX: Duration = Duration::from_secs(60);
+const CALL_MAX: Duration = Duration::from_secs(60);
 
 impl Client {
     /// Starts runs as somebody else describes them, for a door of a server's, and tells whoever takes their turns.
@@ -45,6 +46,12 @@ impl Client {
     /// Waits for a run on behalf of somebody elsewhere.
     pub(crate) async fn await_run(&self, run_id: Uuid, max: Duration) -> StoreResult<Awaited> {
         let shared = &self.shared;
+        // Where the run's end may not be heard, whoever asks is to come back soon.
+        let max = max.min(if self.is_deaf() {
+            LOOK_WHEN_DEAF
+        } else {
+            CALL_MAX
+        });
         let watch = shared.hub.watch(run_id);
         let ring = watch.ring();
         tokio::pin!(ring);
@@ -58,7 +65,7 @@ impl Client {
         tokio::select! {
             biased;
             () = ring => {}
-            () = shared.runtime.sleep(max.min(AWAIT_MAX)) => {}
+            () = shared.runtime.sleep(max) => {}
         }
         if let Some(result) = watch.take_result() {
             return Ok(Awaited::Result(result));

@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
 use durable_core::{Failure, Payload, error_types};
 use serde::Serialize;
@@ -11,6 +10,7 @@ use uuid::Uuid;
 
 use super::Client;
 use super::start::Untyped;
+use super::waiting::LOOK_AT_LEAST_EVERY;
 use crate::engine::Watch;
 use crate::error::Kind;
 use crate::persistence::model::{Awaited, RunRecord, WorkflowStatus};
@@ -25,9 +25,6 @@ pub struct RunHandle<W> {
     watch: Option<Arc<Watch>>,
     workflow: PhantomData<fn() -> W>,
 }
-
-/// How long one call waits for a run at the other end of the store.
-const AWAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What a run has come to.
 enum Come {
@@ -169,11 +166,18 @@ impl<W> RunHandle<W> {
             return Ok(None);
         };
         loop {
-            match shared.store.await_run(self.run_id, AWAIT_MAX).await {
+            let awaited = shared.store.await_run(self.run_id, LOOK_AT_LEAST_EVERY);
+            match awaited.await {
                 Ok(Awaited::Result(result)) => return Ok(Some(Come::Result(result))),
                 Ok(Awaited::Run(Some(run))) => {
-                    if let Some(come) = self.come_to(*run).await? {
-                        return Ok(Some(come));
+                    let is_blocked = run.blocked.is_some();
+                    match self.come_to(*run).await {
+                        Ok(Some(come)) => return Ok(Some(come)),
+                        // It would be answered at once, again and again.
+                        Ok(None) if is_blocked => return Ok(None),
+                        Ok(None) => {}
+                        Err(error) if error.is_retryable() => return Ok(None),
+                        Err(error) => return Err(error),
                     }
                 }
                 Ok(Awaited::Run(None)) => return Err(Kind::NotFound(self.run_id).into()),

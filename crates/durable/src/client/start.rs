@@ -223,11 +223,13 @@ impl Client {
     pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
         let shared = &self.shared;
         let hosted_here = self.own(&mut start);
-        // From before it can end on. Where nobody can be heard, its end is looked for.
-        let watch = (hosted_here || !self.is_deaf()).then(|| shared.hub.watch(start.run_id));
+        // From before it can end on.
+        let watch = shared.hub.watch(start.run_id);
         if self.begin(&start, hosted_here).await {
-            return Ok(self.handle(start.run_id, watch));
+            return Ok(self.handle(start.run_id, Some(watch)));
         }
+        // Whoever takes its turns elsewhere may not be heard: its end is looked for.
+        let watch = hosted_here.then_some(watch);
         // The run's id makes a repeat harmless, so an unknown outcome is simply tried again.
         let asked = self.asked(start.clone());
         let outcome = self.retried(|| shared.starts.one(asked.clone())).await?;

@@ -12,9 +12,9 @@ use crate::persistence::StoreResult;
 use crate::persistence::model::{TurnCommit, TurnOutcome};
 
 /// How long a waiter that can be rung for sleeps at most before it looks by itself.
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
+pub(super) const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
 /// The same where nobody can ring: what is waited for may happen in another process that cannot be heard.
-const LOOK_WHEN_DEAF: Duration = Duration::from_millis(500);
+pub(super) const LOOK_WHEN_DEAF: Duration = Duration::from_millis(500);
 
 impl Client {
     /// Looks until there is something to see: now, whenever the run rings (it ended, it answered an update), and at times without a ring.

@@ -138,10 +138,14 @@ impl Hub {
     /// A turn was committed here: whoever waits for the end of the run, or for an answer to an update, is told. Where it ended with a result,
     /// they need not look.
     pub(crate) fn turned(&self, run_id: Uuid, next: &Next, answers: bool) {
-        if let Next::Complete { result } = next
+        if !matches!(next, Next::Wait)
             && let Some(waiters) = self.finished.lock().get_mut(&run_id)
         {
-            waiters.result = Some(result.clone());
+            // What it ended with before it was reset counts no more.
+            waiters.result = match next {
+                Next::Complete { result } => Some(result.clone()),
+                _ => None,
+            };
         }
         let ends = matches!(
             next,

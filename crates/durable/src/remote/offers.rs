@@ -70,6 +70,12 @@ impl Offering {
         may_host: impl Fn(&str) -> bool,
     ) -> Result<(), Mistake> {
         match read("an answer to an offer", answer)? {
+            Answer::Hosting(_) if self.offers.is_some() => {
+                return Err(Mistake::new(
+                    "an answer to an offer",
+                    "what it hosts was said before",
+                ));
+            }
             Answer::Hosting(mut types) => {
                 types.retain(|hosted| may_host(&hosted.workflow_type));
                 self.offers = hosting.connect_engine(types);
@@ -169,16 +175,12 @@ impl<'a> End<'a> {
     async fn attend(&mut self, line: &Line, types: &BTreeSet<HostedType>) -> Status {
         let (say, mut said) = mpsc::unbounded_channel();
         let answers = stream::poll_fn(move |context| said.poll_recv(context));
-        let tell = |answer: Answer| {
-            let body = document(&answer).or_else(|| match answer {
-                Answer::Turn { number, .. } => document(&Answer::Declined { number }),
-                Answer::Hosting(_) | Answer::Declined { .. } => None,
-            });
+        let tell = |document: Option<Vec<u8>>| {
+            let body = document.unwrap_or_default().into();
             // Fails only when the stream is over, which is seen below.
-            let body = body.unwrap_or_default().into();
             drop(say.send(StoreAnswer { body }));
         };
-        tell(Answer::Hosting(types.clone()));
+        tell(document(&Answer::Hosting(types.clone())));
         let mut heard = match line.offers(answers).await {
             Ok(heard) => heard,
             Err(status) => return status,
@@ -193,16 +195,25 @@ impl<'a> End<'a> {
                     Ok(None) => return Status::unavailable("the server ended the stream"),
                     Err(status) => return status,
                 },
-                Some((number, first_turn)) = self.offered.next() => tell(match first_turn {
-                    Some(first_turn) => {
-                        let (turn, told) = first_turn.into_parts();
-                        self.taken.insert(number, told);
-                        Answer::Turn { number, turn: Box::new(turn) }
-                    }
-                    None => Answer::Declined { number },
-                }),
+                Some((number, first_turn)) = self.offered.next() => {
+                    tell(self.answer(number, first_turn));
+                }
             }
         }
+    }
+
+    /// The answer to an offer. A turn that is too large for a message is declined, and its outcome is not waited for: it is taken again when
+    /// the run has been started.
+    fn answer(&mut self, number: u64, first_turn: Option<FirstTurn>) -> Option<Vec<u8>> {
+        if let Some(first_turn) = first_turn {
+            let (turn, told) = first_turn.into_parts();
+            let turn = Box::new(turn);
+            if let Some(document) = document(&Answer::Turn { number, turn }) {
+                self.taken.insert(number, told);
+                return Some(document);
+            }
+        }
+        document(&Answer::Declined { number })
     }
 
     fn hear(&mut self, said: Said) {

@@ -25,6 +25,13 @@ pub struct Mistake {
 }
 
 impl Mistake {
+    pub(super) fn new(what: &str, problem: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            problem: problem.to_owned(),
+        }
+    }
+
     pub(super) fn unknown_method(name: &str) -> Self {
         let name: String = name.chars().take(100).collect();
         Self {

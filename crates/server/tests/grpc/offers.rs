@@ -1,6 +1,7 @@
 //! Runs that are started through a server begin with their start, in the hands of an engine that is connected to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use durable_proto::v1::StoreAnswer;
 use durable_proto::v1::store_client::StoreClient;
@@ -149,6 +150,23 @@ async fn an_engine_that_never_answers_only_costs_time() {
         }
     };
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    worker.shutdown().await.expect("stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_turn_that_is_too_large_for_an_answer_goes_the_usual_way() {
+    let place = Place::open().await;
+    let worker = Worker::connect(&place.url).workflow::<parcel>();
+    let worker = worker.activity(weigh).start().await.expect("connects");
+    let client = Client::connect(&place.url).await.expect("connects");
+    until_offered(&client, &place).await;
+    // It is in the turn twice: as the event's and as the task's.
+    let large = "x".repeat(700 << 10);
+    let run = client.start::<parcel>(large.clone()).await;
+    let run = run.expect("starts");
+    let ended = tokio::time::timeout(Duration::from_secs(60), run.result());
+    let weight = ended.await.expect("it is not lost").expect("a result");
+    assert_eq!(weight, large.len());
     worker.shutdown().await.expect("stops");
 }
 

@@ -7,7 +7,7 @@ use crate::persistence::{StoreError, StoreResult};
 
 /// A write that waits for its turn.
 pub(super) trait Job: Send {
-    /// Does the work within a savepoint. False: nothing of it is to be kept.
+    /// Does the work. False: nothing of it is to be kept; whoever calls it sees to that.
     fn run(&mut self, conn: &mut Connection) -> bool;
 
     /// Tells the caller, after the commit. `lost` says why there was none.

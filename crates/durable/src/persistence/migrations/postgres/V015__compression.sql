@@ -11,7 +11,11 @@ BEGIN
         JOIN pg_attribute AS columns ON columns.attrelid = tables.oid
         WHERE tables.relnamespace = '{s}'::regnamespace
           AND tables.relkind IN ('r', 'p')
-          AND tables.relname LIKE 'durable\_%'
+          AND tables.relname IN (
+              'durable_workflow_instances', 'durable_workflow_versions', 'durable_workflow_events', 'durable_task_queue',
+              'durable_dead_letter_queue', 'durable_circuit_breaker_state', 'durable_dedup', 'durable_workers',
+              'durable_schedules', 'durable_inbox', 'durable_signals', 'durable_updates', 'durable_messages',
+              'durable_outbox', 'durable_step_logs', 'durable_human_tasks', 'durable_audit')
           AND columns.atttypid = 'bytea'::regtype
           AND columns.attnum > 0
           AND NOT columns.attisdropped

@@ -87,7 +87,7 @@ pub(crate) fn update(db: Db<'_>, run: &RunUpdate) -> StoreResult<()> {
     Ok(())
 }
 
-/// What every turn moves, and nothing that an index of the run's table holds.
+/// What every turn moves; of the run's indexes it touches at most the one of runs with a turn due.
 pub(crate) fn advance(db: Db<'_>, head: &RunHead) -> StoreResult<()> {
     db.run(
         sql::ADVANCE,
