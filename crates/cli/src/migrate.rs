@@ -31,7 +31,7 @@ enum Action {
     Up,
     /// Show every migration and where it stands.
     Status,
-    /// Fail unless the schema is exactly this build's.
+    /// Fail unless this build can work with the schema and no migration is pending.
     Validate,
     /// Print the statements without running them.
     Print,
@@ -61,7 +61,7 @@ pub(crate) async fn run(options: &Options, output: &Output) -> Result<()> {
 }
 
 fn show(status: &[MigrationStatus], output: &Output) -> Result<()> {
-    let state = |migration: &MigrationStatus| format!("{:?}", migration.state).to_lowercase();
+    let state = |migration: &MigrationStatus| migration.state.as_str();
     let rows: Vec<_> = status
         .iter()
         .map(|migration| json!({"version": migration.version, "name": migration.name, "state": state(migration)}))

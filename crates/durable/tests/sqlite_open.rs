@@ -144,7 +144,7 @@ async fn migrations_are_pending_then_applied_and_never_run_unasked() {
 }
 
 #[tokio::test]
-async fn a_newer_or_changed_schema_is_refused() {
+async fn build_opens_a_newer_schema_down_to_the_minimum_that_the_file_names() {
     let folder = folder();
     let file = folder.path().join("test.db");
     drop(open(&folder));
@@ -155,9 +155,21 @@ async fn a_newer_or_changed_schema_is_refused() {
             .unwrap();
     };
     note("INSERT INTO durable_schema_migrations VALUES (99, 'later', 'x', 0)");
+    for migrate in [true, false] {
+        let options = SqliteOptions {
+            migrate,
+            ..SqliteOptions::default()
+        };
+        drop(Sqlite::open(&file, options).unwrap());
+    }
+    migrate::validate(&file).unwrap();
+    note("UPDATE durable_meta SET value = '99' WHERE key = 'min_compatible_schema'");
+    let error = Sqlite::open(&file, SqliteOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("schema version 99"), "{error}");
+    assert!(migrate::validate(&file).is_err());
+    note("DELETE FROM durable_meta WHERE key = 'min_compatible_schema'");
     let error = Sqlite::open(&file, SqliteOptions::default()).unwrap_err();
     assert!(error.to_string().contains("newer release"), "{error}");
-    assert!(migrate::validate(&file).is_err());
     note("DELETE FROM durable_schema_migrations WHERE version = 99");
     note("UPDATE durable_schema_migrations SET checksum = 'x' WHERE version = 2");
     let error = Sqlite::open(&file, SqliteOptions::default()).unwrap_err();

@@ -63,14 +63,51 @@ async fn status_goes_from_pending_to_applied_and_validate_wants_all() {
     .unwrap();
 }
 
+/// What a newer build leaves behind when it has migrated a database.
+const NEWER: &str =
+    "INSERT INTO durable.durable_schema_migrations VALUES (1000, 'future', 'x', now())";
+
 #[tokio::test]
-async fn a_newer_schema_and_a_changed_one_are_refused() {
+async fn build_opens_a_newer_schema_down_to_the_minimum_that_the_database_names() {
     let url = fresh_database().await;
     let options = PostgresOptions::default();
     migrate_up(&url, &options).await.unwrap();
     let client = connect(&url).await;
-    let newer = "INSERT INTO durable.durable_schema_migrations VALUES (1000, 'future', 'x', now())";
-    client.batch_execute(newer).await.unwrap();
+    client.batch_execute(NEWER).await.unwrap();
+    let unasked = PostgresOptions {
+        migrate: false,
+        ..options.clone()
+    };
+    for options in [&options, &unasked] {
+        Postgres::open(&url, options.clone()).await.unwrap();
+    }
+    let status = migrate_up(&url, &options).await.unwrap();
+    assert_eq!(status.last().unwrap().state, MigrationState::Newer);
+    validate(&url, &options).await.unwrap();
+
+    let raised =
+        "UPDATE durable.durable_meta SET value = '1000' WHERE key = 'min_compatible_schema'";
+    assert_eq!(client.execute(raised, &[]).await.unwrap(), 1);
+    for options in [&options, &unasked] {
+        let error = Postgres::open(&url, options.clone()).await.unwrap_err();
+        let known = format!("this build has {}", MIGRATIONS.len());
+        assert!(
+            matches!(&error, StoreError::Schema(why)
+                if why.contains("schema version 1000") && why.contains(&known)),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn newer_schema_without_a_minimum_and_a_changed_schema_are_refused() {
+    let url = fresh_database().await;
+    let options = PostgresOptions::default();
+    migrate_up(&url, &options).await.unwrap();
+    let client = connect(&url).await;
+    client.batch_execute(NEWER).await.unwrap();
+    let unnamed = "DELETE FROM durable.durable_meta WHERE key = 'min_compatible_schema'";
+    client.batch_execute(unnamed).await.unwrap();
     let error = Postgres::open(&url, options.clone()).await.unwrap_err();
     assert!(
         matches!(&error, StoreError::Schema(why) if why.contains("newer release")),

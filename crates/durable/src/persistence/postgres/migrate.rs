@@ -100,6 +100,10 @@ pub const MIGRATIONS: &[Migration] = &[
     },
 ];
 
+/// The first version whose builds look at [`migrations::MIN_COMPATIBLE_KEY`]: no older build may
+/// run beside a newer one.
+const OLDEST_COMPATIBLE: i32 = 16;
+
 /// Times that two starters may stumble over each other while they create the schema itself.
 const BOOTSTRAP_ATTEMPTS_MAX: u32 = 20;
 
@@ -199,7 +203,7 @@ pub(super) async fn direct(route: &Route, timeout: Duration) -> StoreResult<Clie
 pub(super) async fn up(client: &Client, schema: &Schema, shards: Shards) -> StoreResult<()> {
     let status = read_status(client, schema).await?;
     migrations::validate(&status)?;
-    if status.iter().all(|m| m.state == MigrationState::Applied) {
+    if status.iter().all(|m| m.state != MigrationState::Pending) {
         return Ok(());
     }
     bootstrap(client, schema).await?;
@@ -226,6 +230,7 @@ async fn run_missing(client: &Client, schema: &Schema, shards: Shards) -> StoreR
             run_one(client, schema, migration).await?;
         }
     }
+    keep_minimum(client, schema).await?;
     let fix = schema.render(
         "INSERT INTO {s}.durable_meta (key, value) VALUES ('shards', $1) ON CONFLICT DO NOTHING",
     );
@@ -234,6 +239,23 @@ async fn run_missing(client: &Client, schema: &Schema, shards: Shards) -> StoreR
         .await
         .map_err(store_error)?;
     client.batch_execute("COMMIT").await.map_err(store_error)
+}
+
+/// Stores the oldest schema version whose builds may open the database.
+async fn keep_minimum(client: &Client, schema: &Schema) -> StoreResult<()> {
+    let stored = stored_minimum(client, schema).await?;
+    let minimum = migrations::min_compatible(OLDEST_COMPATIBLE, stored, MIGRATIONS);
+    let keep = schema.render(
+        "INSERT INTO {s}.durable_meta (key, value) VALUES ($1, $2)
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    );
+    let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] = [
+        (&migrations::MIN_COMPATIBLE_KEY, Type::TEXT),
+        (&minimum.to_string(), Type::TEXT),
+    ];
+    let kept = client.execute_typed(&keep, &values).await;
+    kept.map_err(store_error)?;
+    Ok(())
 }
 
 async fn run_one(client: &Client, schema: &Schema, migration: &Migration) -> StoreResult<()> {
@@ -322,7 +344,7 @@ pub(super) async fn read_status(
         .await
         .map_err(store_error)?;
     if exists.is_empty() {
-        return Ok(migrations::status(MIGRATIONS, &[]));
+        return Ok(migrations::status(MIGRATIONS, &[], None));
     }
     let select = schema.render(
         "SELECT version, name, checksum FROM {s}.durable_schema_migrations ORDER BY version",
@@ -339,7 +361,25 @@ pub(super) async fn read_status(
             checksum: row.get(2),
         })
         .collect();
-    Ok(migrations::status(MIGRATIONS, &applied))
+    let minimum = if applied.is_empty() {
+        None
+    } else {
+        stored_minimum(client, schema).await?
+    };
+    Ok(migrations::status(MIGRATIONS, &applied, minimum))
+}
+
+/// The oldest schema version whose builds may open the database, if it names one. The first
+/// migration creates the table.
+async fn stored_minimum(client: &Client, schema: &Schema) -> StoreResult<Option<i32>> {
+    let select = schema.render("SELECT value FROM {s}.durable_meta WHERE key = $1");
+    let rows = client
+        .query_typed(&select, &[(&migrations::MIN_COMPATIBLE_KEY, Type::TEXT)])
+        .await
+        .map_err(store_error)?;
+    Ok(rows
+        .first()
+        .and_then(|row| row.get::<_, String>(0).parse().ok()))
 }
 
 /// How many shards the database was made with.

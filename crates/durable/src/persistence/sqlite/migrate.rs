@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use durable_core::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 
 use super::connect;
 use super::db::Db;
@@ -41,13 +41,17 @@ pub const MIGRATIONS: &[Migration] = &[
     migration!(8, "waits", "../migrations/sqlite/0008_waits.sql"),
 ];
 
+/// The first version whose builds look at [`migrations::MIN_COMPATIBLE_KEY`]: no older build may
+/// run beside a newer one.
+const OLDEST_COMPATIBLE: i32 = 8;
+
 /// How each migration stands in a file; all are pending where there is none. Changes nothing.
 ///
 /// # Errors
 /// [`StoreError::Open`] when the file cannot be read.
 pub fn status(path: &Path) -> StoreResult<Vec<MigrationStatus>> {
     if !path.exists() {
-        return Ok(migrations::status(MIGRATIONS, &[]));
+        return Ok(migrations::status(MIGRATIONS, &[], None));
     }
     status_of(&connect::open_to_look(path)?)
 }
@@ -115,6 +119,9 @@ fn run(conn: &mut Connection, own: &Migration) -> StoreResult<()> {
             sql::NOTE_MIGRATION,
             (own.version, own.name, own.checksum(), At(Timestamp::now())),
         )?;
+        let stored = stored_minimum(conn)?;
+        let minimum = migrations::min_compatible(OLDEST_COMPATIBLE, stored, [own]);
+        conn.execute(sql::SET_MIN_COMPATIBLE, [minimum.to_string()])?;
         conn.execute_batch(transaction::COMMIT)
     });
     ran.map_err(|error| {
@@ -133,7 +140,7 @@ fn status_of(conn: &Connection) -> StoreResult<Vec<MigrationStatus>> {
     let db = Db { conn, shards };
     let migrated: i64 = db.one(sql::HAS_MIGRATIONS, [], |row| row.int())?;
     if migrated == 0 {
-        return Ok(migrations::status(MIGRATIONS, &[]));
+        return Ok(migrations::status(MIGRATIONS, &[], None));
     }
     let applied = db.all(sql::APPLIED, [], |row| {
         Ok(AppliedMigration {
@@ -142,5 +149,17 @@ fn status_of(conn: &Connection) -> StoreResult<Vec<MigrationStatus>> {
             checksum: row.text()?,
         })
     })?;
-    Ok(migrations::status(MIGRATIONS, &applied))
+    let has_meta: i64 = db.one(sql::HAS_META, [], |row| row.int())?;
+    let minimum = if has_meta == 0 {
+        None
+    } else {
+        stored_minimum(conn)?
+    };
+    Ok(migrations::status(MIGRATIONS, &applied, minimum))
+}
+
+/// The oldest schema version whose builds may open the file, if it names one.
+fn stored_minimum(conn: &Connection) -> rusqlite::Result<Option<i32>> {
+    conn.query_row(sql::MIN_COMPATIBLE, [], |row| row.get(0))
+        .optional()
 }

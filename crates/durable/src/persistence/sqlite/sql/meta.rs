@@ -15,6 +15,16 @@ statements! {
     NOTE_MIGRATION =
         "INSERT INTO durable_schema_migrations (version, name, checksum, applied_at) \
          VALUES (?, ?, ?, ?)";
+    /// Says whether the database's first migration was run.
+    HAS_META =
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'durable_meta'";
+    /// The oldest schema version whose builds may open the database.
+    MIN_COMPATIBLE =
+        "SELECT CAST(value AS INTEGER) FROM durable_meta WHERE key = 'min_compatible_schema'";
+    /// Written in each migration's own transaction.
+    SET_MIN_COMPATIBLE =
+        "INSERT INTO durable_meta (key, value) VALUES ('min_compatible_schema', ?) \
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value";
     /// Set once, when the database is created.
     FIX_SHARDS =
         "INSERT INTO durable_meta (key, value) VALUES ('shards', ?) ON CONFLICT DO NOTHING";
