@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use clap::Parser;
-use durable_server::config::{Mode, Sources};
+use durable_server::config::{Mode, SETTINGS, Sources};
 use durable_server::serve::Server;
 use everruns_durable::prelude::*;
 use tokio::sync::Notify;
 
 use crate::jobs::{latency, recovery};
+use crate::suites::programs;
 use crate::work::{self, Tally};
 
 /// What the program starts itself as. Not in its help: nobody else has a use for it.
@@ -22,6 +24,22 @@ pub(crate) enum Child {
     Server {
         /// Its store.
         db: String,
+    },
+    /// A server with given settings, for the suites.
+    #[command(name = "child-suite-server")]
+    SuiteServer {
+        /// Its settings, each `KEY=VALUE`.
+        settings: Vec<String>,
+    },
+    /// A worker with the suites' workflows.
+    #[command(name = "child-suite-worker")]
+    SuiteWorker {
+        /// A store's URL, or a server's gRPC address.
+        target: String,
+        /// Where executions of activities are noted.
+        effects: std::path::PathBuf,
+        /// How long its leases hold.
+        lease_ms: u64,
     },
     /// A worker of a server.
     #[command(name = "child-worker")]
@@ -50,6 +68,12 @@ impl Child {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Server { db } => serve(db).await,
+            Self::SuiteServer { settings } => serve_suite(&settings).await,
+            Self::SuiteWorker {
+                target,
+                effects,
+                lease_ms,
+            } => work_suite(&target, effects, Duration::from_millis(lease_ms)).await,
             Self::Worker { server } => work(&server).await,
             Self::Victim { db, runs } => be_killed(&db, runs).await,
         }
@@ -58,12 +82,22 @@ impl Child {
 
 /// A server on free ports of the loopback interface, set up by nothing but its arguments.
 async fn serve(db: String) -> anyhow::Result<()> {
-    let flags = BTreeMap::from([
+    let server = started(BTreeMap::from([
         ("db", db),
         ("migrate", "true".to_owned()),
         ("http", "127.0.0.1:0".to_owned()),
         ("grpc", "127.0.0.1:0".to_owned()),
-    ]);
+    ]))
+    .await?;
+    println!("{}", server.endpoints().grpc);
+    parent_is_gone().await;
+    // Dropped, it stops as a crash would; no caller waits for it any more.
+    drop(server);
+    Ok(())
+}
+
+/// A server that is set up by nothing but these settings.
+async fn started(flags: BTreeMap<&'static str, String>) -> anyhow::Result<Server> {
     let config = Sources {
         mode: Mode::Server,
         flags,
@@ -71,11 +105,49 @@ async fn serve(db: String) -> anyhow::Result<()> {
         file: None,
     }
     .resolve()?;
-    let server = Server::start(&config).await?;
-    println!("{}", server.endpoints().grpc);
+    Ok(Server::start(&config).await?)
+}
+
+/// The suites' server; its ready file tells where it listens.
+async fn serve_suite(settings: &[String]) -> anyhow::Result<()> {
+    let flags = settings.iter().filter_map(|setting| {
+        let (key, value) = setting.split_once('=')?;
+        let known = SETTINGS.iter().find(|known| known.key == key)?;
+        Some((known.key, value.to_owned()))
+    });
+    let server = started(flags.collect()).await?;
     parent_is_gone().await;
-    // Dropped, it stops as a crash would; nobody is left who could care.
     drop(server);
+    Ok(())
+}
+
+/// The suites' worker: by the library on a store, or connected to a server.
+async fn work_suite(
+    target: &str,
+    effects: std::path::PathBuf,
+    lease: Duration,
+) -> anyhow::Result<()> {
+    let builder = if target.starts_with("http") {
+        Engine::connect(target)
+    } else {
+        Engine::open(target)
+    };
+    let builder = programs::host(builder, effects);
+    let engine = builder
+        // Few at once, so that what the activities themselves hold stays small beside what the
+        // library holds.
+        .max_concurrent_tasks(8)
+        .configure(|settings| {
+            settings.worker.lease = lease;
+            settings.worker.lease_renewal = lease / 4;
+            settings.turns.owner_lease = lease;
+            settings.chores.reap_interval = lease / 4;
+        })
+        .start()
+        .await?;
+    println!("ready");
+    parent_is_gone().await;
+    engine.shutdown().await?;
     Ok(())
 }
 

@@ -16,6 +16,7 @@ mod output;
 mod pg_stats;
 mod process;
 mod raw;
+mod suites;
 mod turns;
 mod work;
 
@@ -26,6 +27,7 @@ use clap::Parser;
 use bench::Bench;
 use child::Child;
 use options::Options;
+use suites::Suite;
 
 /// Many small things are made on one thread and dropped on another; this one is good at that. Measured: half as many activities again.
 #[global_allocator]
@@ -43,7 +45,10 @@ struct Cli {
 async fn main() -> ExitCode {
     let outcome = match Child::asked_for() {
         Some(child) => child.run().await.map(|()| ExitCode::SUCCESS),
-        None => run(Cli::parse().options).await,
+        None => match Suite::asked_for() {
+            Some(suite) => suite.run().await,
+            None => run(Cli::parse().options).await,
+        },
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("durable-bench: {error:#}");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use everruns_durable::persistence::WorkflowEventStore;
-use everruns_durable::persistence::model::WorkflowStatus;
+use everruns_durable::persistence::model::{CountLimit, WorkflowStatus};
 use everruns_durable::prelude::*;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -221,7 +221,8 @@ pub(crate) async fn unfinished(
         workflow_type: Some(workflow_type.to_owned()),
         ..RunFilter::default()
     };
-    Ok(usize::try_from(store.count_runs(filter).await?)?)
+    let count = store.count_runs(filter, CountLimit::Exact).await?.count;
+    Ok(usize::try_from(count)?)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a point of a chart")]

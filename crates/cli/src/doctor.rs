@@ -174,7 +174,40 @@ async fn look(session: &Session) -> Result<Vec<Finding>> {
     } else {
         Verdict::Warn
     };
+    let failing = health["failing_chores"].as_array();
+    let failing = failing.map_or(&[][..], Vec::as_slice);
+    let chore = if failing.is_empty() {
+        Finding::new("chores", Verdict::Ok, "none fails".to_owned())
+    } else {
+        let text = |chore: &Value| {
+            let times = plain(&chore["failures_in_a_row"]);
+            let (name, error) = (plain(&chore["chore"]), plain(&chore["last_error"]));
+            format!("{name} failed {times} times in a row: {error}")
+        };
+        let texts: Vec<String> = failing.iter().map(text).collect();
+        Finding::new("chores", Verdict::Bad, texts.join("; "))
+    };
+    let aside = health["set_aside"].as_array();
+    let aside = aside.map_or(&[][..], Vec::as_slice);
+    let aside = if aside.is_empty() {
+        Finding::new("set aside", Verdict::Ok, "nothing")
+    } else {
+        let text = |aside: &Value| {
+            let (kind, run) = (plain(&aside["kind"]), plain(&aside["workflow_id"]));
+            format!("{kind} of {run}: {}", plain(&aside["reason"]))
+        };
+        let first: Vec<String> = aside.iter().take(SET_ASIDE_SHOWN).map(text).collect();
+        let (count, first) = (aside.len(), first.join("; "));
+        let hint = "`durable set-aside list` shows all, `durable set-aside retry RUN` tries again";
+        Finding::new(
+            "set aside",
+            Verdict::Bad,
+            format!("{count}: {first}; {hint}"),
+        )
+    };
     Ok(vec![
+        chore,
+        aside,
         Finding::new(
             "server clock",
             clock,
@@ -208,6 +241,9 @@ async fn look(session: &Session) -> Result<Vec<Finding>> {
         stuck(session).await?,
     ])
 }
+
+/// Most items that are set aside of which the report gives the reason.
+const SET_ASIDE_SHOWN: usize = 5;
 
 /// Workers of several builds at once are fine during a deploy, and worth knowing otherwise.
 async fn versions(session: &Session) -> Result<Finding> {

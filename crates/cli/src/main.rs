@@ -21,6 +21,7 @@ mod replay;
 mod schedule;
 mod server;
 mod session;
+mod set_aside;
 mod settings;
 mod signals;
 mod task;
@@ -82,9 +83,11 @@ enum Command {
     /// Circuit breakers.
     #[command(subcommand)]
     Breaker(breaker::Action),
-    /// Who changed what.
+    /// Work of single runs that the store cannot handle, set aside so that the rest goes on.
     #[command(subcommand)]
-    Audit(audit::Action),
+    SetAside(set_aside::Action),
+    /// Check the invariants of a database run by run; or list who changed what.
+    Audit(audit::Options),
     /// How the system stands.
     Health,
     /// Look at the server and its database, and tell what wants attention.
@@ -139,8 +142,9 @@ async fn run(cli: Cli) -> Result<()> {
         Command::Dlq(action) => dlq::run(&action, &session()?).await,
         Command::Schedule(action) => schedule::run(&action, &session()?).await,
         Command::Worker(options) => worker::run(*options, cli.server.ca(), session).await,
+        Command::SetAside(action) => set_aside::run(&action, &session()?).await,
         Command::Breaker(action) => breaker::run(&action, &session()?).await,
-        Command::Audit(action) => audit::run(&action, &session()?).await,
+        Command::Audit(options) => audit::run(&options, session, &output).await,
         Command::Health => health::run(&session()?).await,
         Command::Doctor(options) => doctor::run(&options, Api::new(&cli.server), &output).await,
         Command::Replay(options) => replay::run(&options, &output),

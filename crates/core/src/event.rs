@@ -358,6 +358,18 @@ pub struct AttemptRecord {
     pub started_at: Option<Timestamp>,
     /// How it failed.
     pub failure: Failure,
+    /// Attempts just before this one that were left out: a task that fails again and again keeps
+    /// the first and the last ones.
+    #[serde(default, skip_serializing_if = "is_none_left_out")]
+    pub omitted_before: u32,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_none_left_out(omitted: &u32) -> bool {
+    *omitted == 0
 }
 
 macro_rules! event_types {

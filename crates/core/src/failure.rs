@@ -65,6 +65,11 @@ pub mod error_types {
     pub const INVALID_OUTPUT: &str = "InvalidOutput";
     /// A payload on its way to a workflow cannot be read by it.
     pub const INVALID_PAYLOAD: &str = "InvalidPayload";
+    /// A workflow's result, or the input of an activity, a child or a continuation, is larger than
+    /// a payload may be.
+    pub const PAYLOAD_TOO_LARGE: &str = "PayloadTooLarge";
+    /// A workflow asked for more than a limit allows, such as too many search attributes.
+    pub const LIMIT_EXCEEDED: &str = "LimitExceeded";
     /// The run was asked to stop.
     pub const CANCELLED: &str = "Cancelled";
     /// A saga failed, and so did some of its undo steps.

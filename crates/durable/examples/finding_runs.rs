@@ -5,7 +5,7 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "an example shows what happens")]
 
-use everruns_durable::persistence::model::WorkflowStatus;
+use everruns_durable::persistence::model::{CountLimit, WorkflowStatus};
 use everruns_durable::prelude::*;
 use serde_json::{Value, json};
 
@@ -45,11 +45,12 @@ async fn main() -> Result<(), Error> {
         run.ended().await?;
     }
 
-    let eu = client.count(orders().attribute("region", "eu")).await?;
-    println!(
-        "{eu} orders of {} are from the EU",
-        client.count(orders()).await?
-    );
+    let count = async |filter| {
+        let counted = client.count(filter, CountLimit::Capped).await?;
+        Ok::<u64, Error>(counted.count)
+    };
+    let eu = count(orders().attribute("region", "eu")).await?;
+    println!("{eu} orders of {} are from the EU", count(orders()).await?);
 
     // All conditions hold; a value matches by its type, too.
     let failed = orders().status(WorkflowStatus::Failed);
@@ -59,14 +60,16 @@ async fn main() -> Result<(), Error> {
         .attribute("priority", 4);
     for run in client.list(urgent, Page::default()).await?.runs {
         let memo: Value = client.memo(run.id).await?;
-        let error = run.error.map(|error| error.to_string()).unwrap_or_default();
+        // Lists hold no payloads and no errors: the run itself does.
+        let error = client.get(run.id).await?.error;
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
         println!(
             "failed in the EU with priority 4: {error}, see {}",
             memo["ticket"]
         );
     }
     let as_text = failed.attribute("priority", "4");
-    println!("with priority \"4\": {}", client.count(as_text).await?);
+    println!("with priority \"4\": {}", count(as_text).await?);
 
     let attributes = client.attributes(runs[0].id()).await?;
     println!(
@@ -82,12 +85,12 @@ async fn main() -> Result<(), Error> {
             offset: 0,
         };
         let page = client.list(orders().before(cursor), page).await?;
-        let numbers = page.runs.iter().map(|run| run.input.to_value::<u32>());
-        let numbers: Result<Vec<u32>, _> = numbers.collect();
-        println!(
-            "a page with orders {:?}",
-            numbers.expect("inputs are numbers")
-        );
+        let mut numbers = Vec::new();
+        for run in &page.runs {
+            let input = client.get(run.id).await?.input;
+            numbers.push(input.to_value::<u32>().expect("inputs are numbers"));
+        }
+        println!("a page with orders {numbers:?}");
         cursor = page.next;
         if cursor.is_none() {
             break;

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everruns_durable::client::BatchOptions;
-use everruns_durable::persistence::model::WorkflowStatus;
+use everruns_durable::persistence::model::{CountLimit, WorkflowStatus};
 use everruns_durable::prelude::*;
 
 static PROVIDER_IS_UP: AtomicBool = AtomicBool::new(false);
@@ -106,7 +106,10 @@ async fn main() -> Result<(), Error> {
         .await?;
     println!("ended at once: {}", ended.affected);
     for status in [WorkflowStatus::Cancelled, WorkflowStatus::Failed] {
-        let count = client.count(all.clone().status(status)).await?;
+        let count = client
+            .count(all.clone().status(status), CountLimit::Capped)
+            .await?
+            .count;
         println!("parcels {status}: {count}");
     }
     engine.shutdown().await

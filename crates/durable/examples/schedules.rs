@@ -40,7 +40,13 @@ fn daily(id: &str, overlap: OverlapPolicy) -> Schedule {
 /// How many runs a schedule has started, and how they stand.
 async fn tell(env: &TestEnv, id: &'static str) -> Result<(), Error> {
     let runs = env
-        .with(|client| async move { Ok(client.list(RunFilter::default(), ALL).await?.runs) })
+        .with(|client| async move {
+            let mut runs = Vec::new();
+            for run in client.list(RunFilter::default(), ALL).await?.runs {
+                runs.push(client.get(run.id).await?);
+            }
+            Ok(runs)
+        })
         .await?;
     let mine: Vec<_> = runs
         .iter()

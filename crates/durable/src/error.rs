@@ -29,6 +29,22 @@ pub(crate) enum Kind {
     },
     #[error("there is no run {0}")]
     NotFound(Uuid),
+    #[error("run {0} was deleted")]
+    Deleted(Uuid),
+    #[error("run {run_id} has not ended, it is {status}; cancel or terminate it first")]
+    Open {
+        run_id: Uuid,
+        status: WorkflowStatus,
+    },
+    #[error(
+        "event {sequence} of run {run_id} belongs to an earlier iteration, to which a run cannot go back and whose events are deleted after a while; \
+         the current iteration begins with event {first}"
+    )]
+    PastIteration {
+        run_id: Uuid,
+        sequence: i64,
+        first: i64,
+    },
     #[error("run {run_id} failed: {failure}")]
     Failed { run_id: Uuid, failure: Failure },
     #[error("run {run_id} was cancelled: {reason}")]
@@ -102,6 +118,7 @@ impl Error {
         matches!(
             *self.0,
             Kind::NotFound(_)
+                | Kind::Deleted(_)
                 | Kind::Send {
                     rejection: SendRejection::NotFound,
                     ..
@@ -121,6 +138,18 @@ impl Error {
             } | Kind::Start(StartRejection::RunFinished { .. })
                 | Kind::Store(StoreError::RunFinished { .. })
         )
+    }
+
+    /// The run has not ended, and only one that has can be deleted.
+    #[must_use]
+    pub fn is_run_open(&self) -> bool {
+        matches!(*self.0, Kind::Open { .. })
+    }
+
+    /// The event belongs to an earlier iteration of the run, to which it cannot go back.
+    #[must_use]
+    pub fn is_past_iteration(&self) -> bool {
+        matches!(*self.0, Kind::PastIteration { .. })
     }
 
     /// The key, the workflow id or the run's id is taken by another run.
@@ -147,6 +176,9 @@ impl Error {
                 | StartRejection::Deleted { run_id },
             )
             | Kind::NotFound(run_id)
+            | Kind::Deleted(run_id)
+            | Kind::Open { run_id, .. }
+            | Kind::PastIteration { run_id, .. }
             | Kind::Send { run_id, .. }
             | Kind::Failed { run_id, .. }
             | Kind::Query { run_id, .. }
@@ -255,6 +287,12 @@ impl Error {
             Kind::Cancelled { reason, .. } => Some(reason),
             _ => None,
         }
+    }
+
+    /// A list or count needed more time than such a read may take: narrow its filter.
+    #[must_use]
+    pub fn is_query_too_broad(&self) -> bool {
+        matches!(*self.0, Kind::Store(StoreError::TooBroad { .. }))
     }
 
     /// Too much is waiting already; [`Error::retry_after`] says when to come back.

@@ -30,6 +30,7 @@
 
 pub mod activity;
 pub mod admin;
+pub mod audit;
 mod chores;
 pub mod client;
 pub mod codec;
@@ -53,7 +54,7 @@ pub mod testing;
 pub mod worker;
 pub mod workflow;
 
-pub use client::Client;
+pub use client::{Client, Deletion};
 pub use durable_core as core;
 pub use engine::{Engine, Worker};
 pub use error::{Error, Result};

@@ -318,7 +318,8 @@ async fn outbox_events_and_log_lines_pass_over_ids_that_exist() {
     assert_eq!(
         db.list_step_logs(StepLogFilter::of_run(RUN), page)
             .await
-            .unwrap(),
+            .unwrap()
+            .lines,
         logs
     );
 

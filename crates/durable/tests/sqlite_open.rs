@@ -262,6 +262,7 @@ fn ended(mut dump: Dump) -> Dump {
                 task.heartbeat_at = None;
             }
         }
+        run.derived.tasks = run.derive().tasks;
     }
     dump
 }

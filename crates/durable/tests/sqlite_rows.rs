@@ -5,12 +5,16 @@ mod sqlite_fixture;
 
 use std::collections::BTreeMap;
 
-use everruns_durable::core::{AttributeValue, Payload, WorkflowEvent};
+use everruns_durable::core::{AttributeValue, Payload, Timestamp, WorkflowEvent};
+use everruns_durable::persistence::StoreResult;
 use everruns_durable::persistence::model::{
-    Message, MessageRecord, Owner, RunRecord, TaskStatus, UpdateState, WorkflowStatus,
+    Fact, Message, MessageRecord, Owner, RunRecord, TaskRecord, TaskStatus, UpdateState,
+    WorkflowStatus,
 };
-use everruns_durable::persistence::sql::rows::{Changes, EventRow, Load, RunHead, RunUpdate};
-use everruns_durable::persistence::sql::tx::Database;
+use everruns_durable::persistence::sql::rows::{
+    Changes, EventRow, Load, PurgeRecord, RunHead, RunUpdate, Slice, SliceLimit, TaskUpdate,
+};
+use everruns_durable::persistence::sql::tx::{Concern, Database, Intent, Tx};
 use everruns_durable::persistence::sqlite::{Sqlite, SqliteOptions};
 use sqlite_fixture::records::{
     attempts, bare_fact, bare_letter, bare_outbox, bare_run, bare_task, failure, full_fact,
@@ -60,6 +64,22 @@ fn head(run: &RunRecord, task_count: i32, line_count: i32) -> RunHead {
         completed_at: run.completed_at,
         task_count,
         line_count,
+    }
+}
+
+/// All queued tasks, whole, by run and id.
+async fn whole_tasks(db: &Sqlite) -> BTreeMap<(Uuid, Uuid), TaskRecord> {
+    let runs = db.dump().await.unwrap().runs.into_iter();
+    let tasks = runs.flat_map(|run| run.tasks);
+    tasks.map(|task| ((task.run_id, task.id), task)).collect()
+}
+
+/// A task as the rules see it: its input and the details of its heartbeat stay in the database.
+fn ruled(task: &TaskRecord) -> TaskRecord {
+    TaskRecord {
+        input: Payload::ABSENT,
+        heartbeat_details: Payload::ABSENT,
+        ..task.clone()
     }
 }
 
@@ -249,21 +269,60 @@ async fn tasks_come_back_and_change() {
     put(
         &db,
         Changes {
+            insert_runs: vec![bare_run(1).into(), bare_run(2).into()],
             insert_tasks: tasks.to_vec(),
             ..changes()
         },
     )
     .await;
     let all = Load {
-        tasks: vec![(Uuid::from_u128(2), Uuid::from_u128(1)), (RUN, Uuid::nil())],
-        tasks_of: vec![RUN],
+        tasks: vec![
+            (Uuid::from_u128(2), Uuid::from_u128(1)),
+            (RUN, Uuid::nil()),
+            (RUN, Uuid::from_u128(1)),
+            (RUN, Uuid::from_u128(2)),
+        ],
         ..Load::default()
     };
+    let by_run = Load {
+        queued_of: vec![RUN],
+        activities: vec![(RUN, tasks[1].activity_id.clone())],
+        lines_of: vec![RUN],
+        ..Load::default()
+    };
+    let loaded = get(&db, by_run).await;
+    assert!(loaded.tasks.is_empty(), "nothing that may be large");
+    let queued = tasks[..2]
+        .iter()
+        .map(|task| ((RUN, task.id), task.activity_id.clone()));
+    assert_eq!(loaded.queued, queued.collect());
+    let standing = &loaded.standing[&(RUN, tasks[1].id)];
+    assert_eq!(
+        (standing.status, standing.sequential),
+        (tasks[1].status, tasks[1].options.sequential)
+    );
+    let in_line = tasks[..2].iter().filter(|task| task.options.sequential);
+    assert_eq!(
+        loaded.lines.get(&RUN).copied(),
+        in_line.map(|task| task.line).min()
+    );
     let expected: BTreeMap<_, _> = tasks
         .iter()
         .map(|task| ((task.run_id, task.id), task.clone()))
         .collect();
-    assert_eq!(get(&db, all.clone()).await.tasks, expected);
+    assert_eq!(whole_tasks(&db).await, expected);
+    let seen = expected.iter().map(|(key, task)| (*key, ruled(task)));
+    assert_eq!(get(&db, all.clone()).await.tasks, seen.collect());
+    let leases = Load {
+        leases: vec![(RUN, tasks[1].id)],
+        ..Load::default()
+    };
+    let without_attempts = TaskRecord {
+        attempts: Vec::new(),
+        ..ruled(&tasks[1])
+    };
+    let leased = get(&db, leases).await.tasks;
+    assert_eq!(leased[&(RUN, tasks[1].id)], without_attempts);
 
     // All that may change goes from none to some and back.
     let mut there = full_task(1, 1);
@@ -276,29 +335,53 @@ async fn tasks_come_back_and_change() {
         task.scheduled_at = stored.scheduled_at;
         task.trace = stored.trace.clone();
     }
+    let update = |task: &TaskRecord, whole: bool| TaskUpdate {
+        task: task.clone(),
+        heartbeat: whole,
+        attempts: whole,
+    };
     put(
         &db,
         Changes {
-            update_tasks: vec![there.clone(), back.clone()],
+            update_tasks: vec![update(&there, true), update(&back, true)],
             ..changes()
         },
     )
     .await;
-    let loaded = get(&db, all.clone()).await.tasks;
-    assert_eq!(loaded[&(RUN, there.id)], there);
-    assert_eq!(loaded[&(RUN, back.id)], back);
-
+    let stored = whole_tasks(&db).await;
+    assert_eq!(stored[&(RUN, there.id)], there);
+    assert_eq!(stored[&(RUN, back.id)], back);
+    // What an update does not say to write stays, whatever stands in its record.
     put(
         &db,
         Changes {
+            update_tasks: vec![update(&ruled(&there), false)],
+            ..changes()
+        },
+    )
+    .await;
+    assert_eq!(whole_tasks(&db).await, stored);
+
+    let mut buried = bare_letter(1, 1);
+    put(
+        &db,
+        Changes {
+            bury_tasks: vec![buried.clone()],
             delete_tasks: vec![(RUN, there.id)],
             delete_tasks_of: vec![Uuid::from_u128(2)],
             ..changes()
         },
     )
     .await;
-    let left: Vec<_> = get(&db, all).await.tasks.into_values().collect();
+    let left: Vec<_> = whole_tasks(&db).await.into_values().collect();
     assert_eq!(left, [back]);
+    let letters = Load {
+        letters: vec![(RUN, there.id)],
+        ..Load::default()
+    };
+    buried.input = there.input;
+    let letters = get(&db, letters).await.letters;
+    assert_eq!(letters[&(RUN, there.id)], buried, "its input moved");
 }
 
 #[tokio::test]
@@ -332,7 +415,9 @@ async fn a_line_moves_up_by_one() {
     let loaded = get(
         &db,
         Load {
-            tasks_of: vec![RUN, Uuid::from_u128(2), Uuid::from_u128(3)],
+            tasks: [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)]
+                .map(|(run, id)| (Uuid::from_u128(run), Uuid::from_u128(id)))
+                .into(),
             ..Load::default()
         },
     )
@@ -387,6 +472,16 @@ async fn timers_come_and_go() {
     assert_eq!(left, [timer(1, "b")]);
 }
 
+/// What waits for the run.
+async fn waiting(db: &Sqlite) -> Vec<Fact> {
+    let turns = db.load_turns(vec![RUN]).await.unwrap();
+    turns
+        .into_iter()
+        .flatten()
+        .flat_map(|turn| turn.facts)
+        .collect()
+}
+
 #[tokio::test]
 async fn a_turn_takes_facts_and_marks_their_signals() {
     let folder = folder();
@@ -401,6 +496,7 @@ async fn a_turn_takes_facts_and_marks_their_signals() {
     put(
         &db,
         Changes {
+            insert_runs: vec![bare_run(1).into()],
             insert_facts: (1..=3).map(|n| (RUN, bare_fact(n))).collect(),
             put_signals: signals.to_vec(),
             ..changes()
@@ -408,7 +504,6 @@ async fn a_turn_takes_facts_and_marks_their_signals() {
     )
     .await;
     let all = Load {
-        facts_of: vec![RUN],
         signals: signals.iter().map(|s| (RUN, s.signal_id)).collect(),
         ..Load::default()
     };
@@ -423,10 +518,7 @@ async fn a_turn_takes_facts_and_marks_their_signals() {
     )
     .await;
     let loaded = get(&db, all.clone()).await;
-    assert_eq!(
-        loaded.facts.into_values().collect::<Vec<_>>(),
-        [bare_fact(3)]
-    );
+    assert_eq!(waiting(&db).await, [bare_fact(3)]);
     let marks: Vec<_> = loaded.signals.values().map(|s| s.processed_at).collect();
     assert_eq!(marks, [Some(micros(1)), Some(at(10)), None]);
 
@@ -458,6 +550,7 @@ async fn a_reset_drops_facts_of_activities_and_timers_only() {
     put(
         &db,
         Changes {
+            insert_runs: vec![bare_run(1).into()],
             insert_facts: vec![
                 (RUN, bare_fact(1)),
                 (RUN, full_fact(2, Payload::null())),
@@ -475,12 +568,7 @@ async fn a_reset_drops_facts_of_activities_and_timers_only() {
         },
     )
     .await;
-    let load = Load {
-        facts_of: vec![RUN],
-        ..Load::default()
-    };
-    let left: Vec<_> = get(&db, load).await.facts.into_values().collect();
-    assert_eq!(left, [kept]);
+    assert_eq!(waiting(&db).await, [kept]);
 }
 
 /// One of everything that belongs to a run.
@@ -512,6 +600,34 @@ fn belongings(run: u128) -> Changes {
     }
 }
 
+/// Deletes a slice of what belongs to a run.
+struct Belongings(Uuid);
+
+impl Intent for Belongings {
+    type Answer = Slice;
+
+    fn at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Slice, Changes)> {
+        let shard = tx.shards().of_run(self.0);
+        let limit = SliceLimit {
+            rows: 1,
+            bytes: 1 << 20,
+        };
+        let purge = PurgeRecord {
+            run_id: self.0,
+            idempotency_key: None,
+            business_id: None,
+            failures: 0,
+            events_through: 0,
+        };
+        let (slice, _) = tx.delete_belongings(shard, &[purge], limit).await?;
+        Ok((slice, Changes::default()))
+    }
+}
+
 #[tokio::test]
 async fn a_purged_run_leaves_nothing_and_its_neighbour_alone() {
     let folder = folder();
@@ -525,13 +641,29 @@ async fn a_purged_run_leaves_nothing_and_its_neighbour_alone() {
     put(
         &db,
         Changes {
-            purge_runs: vec![RUN],
+            delete_runs: vec![RUN],
             ..changes()
         },
     )
     .await;
-    assert_eq!(db.dump().await.unwrap(), without);
-    assert_eq!(count_rows(&db, &folder).await, [1; 12]);
+    // A run with messages on their way is not deleted, so that they are no belongings.
+    let mut slices = 0;
+    while db
+        .write(Concern::Registry, Belongings(RUN))
+        .await
+        .unwrap()
+        .more
+    {
+        slices += 1;
+    }
+    assert_eq!(slices, 10, "one row at a time");
+    let mut dump = db.dump().await.unwrap();
+    let of_messages = dump.orphans.drain(..).map(|orphan| orphan.table);
+    assert_eq!(of_messages.collect::<Vec<_>>(), ["messages"]);
+    assert_eq!(dump, without);
+    let mut left = [1; 12];
+    left[9] = 2;
+    assert_eq!(count_rows(&db, &folder).await, left);
 }
 
 /// Rows in each table that belongs to runs.

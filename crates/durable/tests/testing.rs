@@ -128,8 +128,9 @@ async fn schedules_fire_in_virtual_time() {
     .await
     .expect("creates");
     env.advance(DAY * 3).await;
-    let started = env.with(|client| async move { client.count(RunFilter::default()).await });
-    assert_eq!(started.await.expect("counts"), 3);
+    let started = env
+        .with(|client| async move { client.count(RunFilter::default(), Default::default()).await });
+    assert_eq!(started.await.expect("counts").count, 3);
 }
 
 #[tokio::test]
@@ -217,8 +218,9 @@ async fn signals_queries_and_updates_work_as_with_a_client() {
     assert_eq!(run.query::<i64>("balance", &()).await.expect("answers"), 15);
     run.signal("close", &()).await.expect("sent");
     assert_eq!(run.result().await.expect("closes"), 15);
-    let runs = env.with(|client| async move { client.count(RunFilter::default()).await });
-    assert_eq!(runs.await.expect("counts"), 1);
+    let runs = env
+        .with(|client| async move { client.count(RunFilter::default(), Default::default()).await });
+    assert_eq!(runs.await.expect("counts").count, 1);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::auth::{Access, Pass, Principal, WatchedPass};
-use crate::http::Samples;
+use crate::http::{Followed, Samples};
 use crate::measures::Measures;
 
 /// What the doors open onto: a client of the store, who may come in, and whether the process is about to go. Cheap to clone.
@@ -25,6 +25,7 @@ struct Shared {
     settings: AppSettings,
     draining: CancellationToken,
     samples: Samples,
+    followed: Followed,
 }
 
 /// An [`App`] that does not keep it alive.
@@ -76,6 +77,7 @@ impl App {
             settings,
             draining: CancellationToken::new(),
             samples: Samples::default(),
+            followed: Followed::default(),
         });
         Self { shared }
     }
@@ -137,6 +139,11 @@ impl App {
     /// What was sampled.
     pub(crate) fn samples(&self) -> &Samples {
         &self.shared.samples
+    }
+
+    /// The runs that streams follow.
+    pub(crate) fn followed(&self) -> &Followed {
+        &self.shared.followed
     }
 
     pub(crate) fn downgrade(&self) -> WeakApp {

@@ -26,6 +26,7 @@ pub(crate) async fn check(
     };
     let runs = store.list_runs(filter, last).await?;
     let foreign = runs
+        .runs
         .iter()
         .any(|run| !principal.may_use_type(&run.workflow_type));
     Ok(if foreign {
@@ -48,7 +49,7 @@ pub(crate) async fn refusal(
     else {
         return Ok(None);
     };
-    let run = store.get_run(run_id).await?;
+    let run = store.summarize_runs(&[run_id]).await?.pop().flatten();
     let foreign = run.is_some_and(|run| !principal.may_use_type(&run.workflow_type));
     Ok(foreign.then(|| taken(principal)))
 }

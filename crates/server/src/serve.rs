@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use durable_program::BuiltIns;
 use everruns_durable::Engine;
-use everruns_durable::engine::{EngineBuilder, Settings};
+use everruns_durable::engine::{DetailRetention, EngineBuilder, Settings};
 use everruns_durable::persistence::{self, OpenOptions, Shards};
 use everruns_durable::reliability::AdmissionSettings;
 use tokio_rustls::TlsAcceptor;
@@ -230,6 +230,16 @@ fn configure(settings: &mut Settings, config: &Config) {
     // Two thirds for what runs; the farewell after it takes at most as long again and at most ten seconds.
     settings.shutdown_grace = config.grace.0 * 2 / 3;
     settings.chores.retention = config.retention.map(|period| period.0);
+    settings.chores.details = DetailRetention {
+        history: config.history_retention.map(|period| period.0),
+        signals: config.signal_retention.map(|period| period.0),
+        step_logs: config.log_retention.map(|period| period.0),
+        outbox: config.outbox_retention.map(|period| period.0),
+        dead_letters: config.dead_letter_retention.map(|period| period.0),
+        once_results: config.once_retention.map(|period| period.0),
+        workers: config.worker_retention.map(|period| period.0),
+        totals: config.totals_retention.map(|period| period.0),
+    };
     settings.admission = config.max_queue_ratio.map(|ratio| AdmissionSettings {
         max_queue_ratio: f64::from(ratio),
         configured_capacity: (*config.assumed_capacity).into(),

@@ -2,7 +2,6 @@
 //!
 //! Architecture invariant: nothing depends on this crate except tests.
 
-pub mod audit;
 pub mod conformance;
 pub mod differential;
 pub mod engine_suite;
@@ -16,5 +15,6 @@ pub mod scrambler;
 pub mod sim;
 pub mod world;
 
+pub use everruns_durable::audit;
 pub use flavour::{Flavour, StoreUnderTest};
 pub use world::World;

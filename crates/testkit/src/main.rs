@@ -32,6 +32,8 @@ enum Command {
     Prove(commands::prove::Args),
     /// Runs engines, workers and clients in virtual time, with seeded faults
     Sim(commands::sim::Args),
+    /// Runs worker processes of two builds side by side on one database
+    Upgrade(commands::upgrade::Args),
     /// A worker process for the suites that kill some
     #[command(hide = true)]
     Worker(commands::worker::Args),
@@ -49,6 +51,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Faults(args) => runtime.block_on(commands::faults::run(&args)),
         Command::Prove(args) => commands::prove::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Upgrade(args) => runtime.block_on(commands::upgrade::run(&args)),
         Command::Worker(args) => runtime.block_on(commands::worker::run(&args)),
     }
 }

@@ -37,6 +37,17 @@ impl TestDatabase {
         Ok(Self { name })
     }
 
+    /// An empty database, for a test that loads a dump into it.
+    ///
+    /// # Errors
+    /// When there is no server.
+    pub async fn empty() -> anyhow::Result<Self> {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("durable_test_{}_{number}", std::process::id());
+        execute_patiently(&format!("CREATE DATABASE {name}")).await?;
+        Ok(Self { name })
+    }
+
     /// URL of the database, past the pooler.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::time::Duration;
 use durable_core::{Failure, Payload, WorkflowEvent};
 use durable_testkit::audit::{Invariant, Scope, audit_dump, audit_within};
 use everruns_durable::persistence::model::{
-    Dump, HistoryEvent, KeyKind, KeyRecord, OutboxRecord, OutboxState, ParentLink, RunDump,
+    Dump, HistoryEvent, KeyKind, KeyRecord, Orphan, OutboxRecord, OutboxState, ParentLink, RunDump,
     TaskStatus, WorkflowStatus,
 };
 use uuid::Uuid;
@@ -327,6 +327,59 @@ const WORK: &[Break] = &[
             });
         },
     ),
+    ("an outbox event without a turn", Invariant::I11, |d| {
+        let run = busy(d);
+        let (run_id, at) = (run.run.id, run.run.created_at);
+        run.outbox.push(OutboxRecord {
+            id: Uuid::from_u128(8),
+            run_id,
+            event_type: "t".into(),
+            payload: Payload::null(),
+            idempotency_key: None,
+            state: OutboxState::Pending,
+            attempts: 0,
+            available_at: at,
+            token: None,
+            last_error: None,
+            created_at: at,
+            published_at: None,
+        });
+        run.run.last_turn = None;
+    }),
+    ("a task too many in the count", Invariant::I12, |d| {
+        busy(d).derived.task_count += 1;
+    }),
+    ("a line that is not counted", Invariant::I12, |d| {
+        busy(d).derived.line_count += 1;
+    }),
+    ("a deadline that nobody set", Invariant::I12, |d| {
+        let run = busy(d);
+        run.derived.deadline_at = Some(run.run.created_at);
+    }),
+    ("a clock that stands elsewhere", Invariant::I12, |d| {
+        let run = busy(d);
+        run.derived.tasks[0].timeout_at = Some(run.run.created_at);
+    }),
+    ("an instant that is due elsewhere", Invariant::I12, |d| {
+        busy(d).derived.tasks[0].due_at = None;
+    }),
+    ("rows of a run that is gone", Invariant::I13, |d| {
+        d.orphans.push(Orphan {
+            table: "inbox".into(),
+            run_id: Some(Uuid::from_u128(9)),
+        });
+    }),
+    ("a reserved key without a run", Invariant::I13, |d| {
+        d.orphans.push(Orphan {
+            table: "keys".into(),
+            run_id: None,
+        });
+    }),
+    ("a run that nothing begins", Invariant::I14, |d| {
+        let run = busy(d);
+        run.run.status = WorkflowStatus::Pending;
+        run.run.ready_at = None;
+    }),
 ];
 
 #[tokio::test]

@@ -13,7 +13,8 @@ use durable_testkit::engine_suite::{Script, Scripted, Step};
 use durable_testkit::flavour::Kind;
 use durable_testkit::process::until;
 use durable_testkit::{Flavour, StoreUnderTest};
-use everruns_durable::persistence::model::TaskStatus;
+use everruns_durable::persistence::limits::{BATCH_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use everruns_durable::persistence::model::{OverlapPolicy, ScheduleRecord, TaskStatus};
 use everruns_durable::prelude::*;
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
@@ -343,6 +344,47 @@ async fn one_run_spreads_over_thousands_of_activities_on_postgres() -> anyhow::R
     if count >= 10_000 {
         let most = KIB_PER_ACTIVITY_MAX * count as u64;
         assert!(grown < most, "{grown} KiB, {most} are allowed");
+    }
+    engine.shutdown().await?;
+    close(under_test).await
+}
+
+/// More schedules with large inputs than one call takes, all due at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedules_whose_inputs_do_not_fit_into_one_call_fire() -> anyhow::Result<()> {
+    const SCHEDULES: usize = BATCH_BYTES_MAX / PAYLOAD_BYTES_MAX + 1;
+    let under_test = store(Kind::Memory).await?;
+    let store = &under_test.store;
+    let now = store.clock(None).await?;
+    let input = Payload::from_value(&"x".repeat(PAYLOAD_BYTES_MAX - 2))?;
+    for n in 0..SCHEDULES {
+        let schedule = ScheduleRecord {
+            id: format!("large-{n}"),
+            workflow_type: "unhosted".to_owned(),
+            version: String::new(),
+            input: input.clone(),
+            cron: "0 0 1 1 *".to_owned(),
+            time_zone: "UTC".to_owned(),
+            overlap: OverlapPolicy::Allow,
+            catchup_window_ms: 60 * 60 * 1000,
+            paused: false,
+            next_fire_at: Some(now),
+            last_fire_at: None,
+            last_run: None,
+            created_at: now,
+            updated_at: now,
+        };
+        store.put_schedule(schedule).await?;
+    }
+    let engine = Engine::on(Arc::clone(store)).start().await?;
+    for n in 0..SCHEDULES {
+        let id = format!("large-{n}");
+        let run_id = until("the schedule fires", async || {
+            let schedule = store.get_schedule(&id).await.expect("get_schedule");
+            schedule.and_then(|schedule| schedule.last_run)
+        });
+        let run = store.get_run(run_id.await).await?;
+        assert_eq!(run.context("its run")?.input, input);
     }
     engine.shutdown().await?;
     close(under_test).await

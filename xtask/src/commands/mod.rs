@@ -9,7 +9,9 @@ pub(crate) mod proto;
 pub(crate) mod prove;
 pub(crate) mod ratchet;
 pub(crate) mod sim;
+pub(crate) mod suite;
 pub(crate) mod test;
+pub(crate) mod upgrade;
 
 use std::{os::unix::process::ExitStatusExt as _, process::ExitCode, process::ExitStatus};
 

@@ -21,6 +21,8 @@ use crate::turns::{self, Started};
 
 /// Turns committed at once while the queue is filled.
 const FILLED_AT_ONCE: usize = 1_000;
+/// Tasks of one claim where no size is asked for: the engine's own default.
+const CLAIMED_AT_ONCE: usize = 50;
 
 /// Every number of claimers, each with a full queue.
 pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
@@ -37,25 +39,8 @@ async fn measure(bench: &Bench, database: &Database, claimers: usize) -> anyhow:
     let bar = Bar::new(format!("J5, {claimers} claimers"), queue);
     let store = open(&database.url, OpenOptions::default()).await?;
     fill(&*store, queue).await?;
-    let claimed = Arc::new(AtomicUsize::new(0));
-    let began = Instant::now();
-    let work = (0..claimers).map(|number| {
-        let claimer = Claimer {
-            store: Arc::clone(&store),
-            claimed: Arc::clone(&claimed),
-            queue,
-            max,
-            worker_id: format!("claimer-{number}"),
-        };
-        async { tokio::spawn(claimer.claim_all()).await? }
-    });
-    let times = try_join_all(work).await?;
-    let took = began.elapsed();
+    let (took, times) = claim_all(&store, queue, claimers, max).await?;
     bar.set(queue);
-    ensure!(
-        claimed.load(Ordering::Relaxed) == queue,
-        "a task was claimed twice"
-    );
     let mut latency = histogram()?;
     for time in times.into_iter().flatten() {
         note(&mut latency, time);
@@ -71,6 +56,42 @@ async fn measure(bench: &Bench, database: &Database, claimers: usize) -> anyhow:
         figures.raw = Some(raw);
     }
     Ok(figures)
+}
+
+/// The rate of claims at a queue that is filled for it, for jobs that compare with it.
+pub(crate) async fn tasks_per_s(url: &str, queue: usize, claimers: usize) -> anyhow::Result<f64> {
+    let store = open(url, OpenOptions::default()).await?;
+    fill(&*store, queue).await?;
+    let (took, _) = claim_all(&store, queue, claimers, CLAIMED_AT_ONCE).await?;
+    Ok(per_second(queue, took))
+}
+
+/// Empties the queue; answers how long that took, and each claim.
+async fn claim_all(
+    store: &Arc<dyn WorkflowEventStore>,
+    queue: usize,
+    claimers: usize,
+    max: usize,
+) -> anyhow::Result<(Duration, Vec<Vec<Duration>>)> {
+    let claimed = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    let work = (0..claimers).map(|number| {
+        let claimer = Claimer {
+            store: Arc::clone(store),
+            claimed: Arc::clone(&claimed),
+            queue,
+            max,
+            worker_id: format!("claimer-{number}"),
+        };
+        async { tokio::spawn(claimer.claim_all()).await? }
+    });
+    let times = try_join_all(work).await?;
+    let took = began.elapsed();
+    ensure!(
+        claimed.load(Ordering::Relaxed) == queue,
+        "a task was claimed twice"
+    );
+    Ok((took, times))
 }
 
 struct Claimer {

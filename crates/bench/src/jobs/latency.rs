@@ -74,7 +74,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
         bench
             .case(async |database| {
                 let engine = host(Engine::open(&database.url)).start().await?;
-                let seen = measure(bench, &engine.client()).await?;
+                let seen = measure(bench.options.times(), &engine.client()).await?;
                 engine.shutdown().await?;
                 figures(Mode::Embedded, database, seen).await
             })
@@ -85,7 +85,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
             .case(async |database| {
                 let processes = Remote::start(&database.url).await?;
                 let client = Client::connect(processes.url.as_str()).await?;
-                let seen = measure(bench, &client).await?;
+                let seen = measure(bench.options.times(), &client).await?;
                 processes.stop().await?;
                 figures(Mode::Remote, database, seen).await
             })
@@ -95,15 +95,15 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<()> {
 }
 
 /// What was seen.
-struct Seen {
+pub(crate) struct Seen {
     times: usize,
-    submit_to_result: Histogram<u64>,
+    /// From the start's request to the run's result.
+    pub(crate) submit_to_result: Histogram<u64>,
     queue_to_start: Histogram<u64>,
 }
 
 /// One after the other, so that each finds the system idle.
-async fn measure(bench: &Bench, client: &Client) -> anyhow::Result<Seen> {
-    let times = bench.options.times();
+pub(crate) async fn measure(times: usize, client: &Client) -> anyhow::Result<Seen> {
     let bar = Bar::new("J3", times);
     for _ in 0..WARM_UP {
         client.start::<OneStep>(()).await?.result().await?;

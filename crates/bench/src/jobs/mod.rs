@@ -1,7 +1,7 @@
 //! The jobs: one file each, one shape: `run` measures its cases one after the other and reports each.
 
 mod backlog;
-mod claims;
+pub(crate) mod claims;
 mod fan_out;
 mod history;
 mod idle;

@@ -251,10 +251,14 @@ async fn parked(bench: &Bench, database: &Database) -> anyhow::Result<Figures> {
 
 /// Sleepers whose first turn is still to come.
 async fn not_begun(client: &Client) -> anyhow::Result<u64> {
-    use everruns_durable::persistence::model::WorkflowStatus;
+    use everruns_durable::persistence::model::{CountLimit, WorkflowStatus};
     let filter = RunFilter {
         workflow_type: Some(Sleeper::TYPE.to_owned()),
         ..RunFilter::default().status(WorkflowStatus::Pending)
     };
-    Ok(client.store().count_runs(filter).await?)
+    Ok(client
+        .store()
+        .count_runs(filter, CountLimit::Exact)
+        .await?
+        .count)
 }

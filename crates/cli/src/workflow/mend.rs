@@ -1,10 +1,10 @@
-//! `durable workflow cancel`, `terminate`, `retry`, `reset`.
+//! `durable workflow cancel`, `terminate`, `retry`, `reset`, `delete`.
 
 use clap::Args;
 use serde_json::json;
 
 use super::Named;
-use crate::exit::Result;
+use crate::exit::{Failure, Result};
 use crate::session::Session;
 
 /// Which run, and why.
@@ -25,6 +25,33 @@ pub(crate) struct Reset {
     /// The sequence number of the last event that still counts.
     #[arg(long, value_name = "SEQ")]
     to: i64,
+}
+
+/// Which run.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    named: Named,
+    /// Do it.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Deletes a run.
+pub(crate) async fn delete(options: &Delete, session: &Session) -> Result<()> {
+    if !options.yes {
+        let usage = Failure::usage("this deletes a run with its history and payloads for good");
+        return Err(usage.hint("add --yes to do it"));
+    }
+    let id = session.run(&options.named.run).await?;
+    let answer = session.api.delete(&["workflows", &id]).await?;
+    session.output.one(&answer, || {
+        if answer["complete"] == true {
+            format!("deleted {id}")
+        } else {
+            format!("deleted {id}; rows of its history are still being deleted")
+        }
+    })
 }
 
 /// Asks a run to end.

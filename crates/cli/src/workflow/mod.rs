@@ -43,6 +43,8 @@ pub(crate) enum Action {
     Retry(Named),
     /// Take a run back to just after one of its events.
     Reset(mend::Reset),
+    /// Delete a run that has ended, with its history and payloads, for good.
+    Delete(mend::Delete),
     /// Tell what a run waits for.
     Why(Named),
     /// Print a run's history as a file that `durable replay` reads.
@@ -74,6 +76,7 @@ pub(crate) async fn run(action: &Action, session: &Session) -> Result<()> {
         Action::Terminate(options) => mend::terminate(options, session).await,
         Action::Retry(named) => mend::retry(named, session).await,
         Action::Reset(options) => mend::reset(options, session).await,
+        Action::Delete(options) => mend::delete(options, session).await,
         Action::Why(named) => look::why(named, session).await,
         Action::Export(options) => look::export(options, session).await,
         Action::Watch(named) => watch::run(named, session).await,

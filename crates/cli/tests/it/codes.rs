@@ -191,3 +191,31 @@ fn a_bad_setting_is_code_2_and_named() {
     );
     assert!(!stderr.contains("s3cret"), "{stderr}");
 }
+
+#[test]
+fn audit_of_a_database_ends_with_0_if_it_is_sound_and_with_1_if_it_is_broken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("audited.db");
+    let url = format!("sqlite:{}", path.display());
+    code(&run(folder.path(), &["audit"]), 2);
+    code(&run(folder.path(), &["audit", "--db", &url]), 6);
+
+    let server = Server::dev(folder.path(), &["--db", &url]);
+    let ended = server.program(&json!([{"do": "return", "value": 1}]));
+    code(&server.ask(&["workflow", "result", &ended]), 0);
+    // The server still has the file.
+    let stderr = code(&run(folder.path(), &["audit", "--db", &url]), 0);
+    assert!(stderr.contains("0 violations"), "{stderr}");
+    server.kill();
+
+    let damage = "UPDATE durable_workflow_instances SET task_count = 5";
+    let file = rusqlite::Connection::open(&path).expect("the file");
+    assert!(file.execute(damage, []).expect("damaged") > 0);
+    drop(file);
+    let output = run(folder.path(), &["audit", "--db", &url, "-o", "json"]);
+    let stderr = code(&output, 1);
+    assert!(!stderr.contains("0 violations"), "{stderr}");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut found = found.as_array().expect("a list").iter();
+    assert!(found.any(|found| found["invariant"] == "I12" && found["run"] == ended));
+}

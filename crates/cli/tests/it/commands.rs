@@ -353,6 +353,10 @@ fn the_system_is_looked_at() {
     let refused = server.ask(&both);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     say(&server, &["breaker", "list"]);
+    say(&server, &["set-aside", "list"]);
+    let unknown = uuid::Uuid::nil().to_string();
+    let refused = server.ask(&["set-aside", "retry", &unknown]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     say(&server, &["task", "list"]);
     say(&server, &["task", "stats"]);
     let doctor = say(&server, &["doctor"]);

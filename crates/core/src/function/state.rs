@@ -81,7 +81,12 @@ pub(super) struct State {
     next_position: u64,
     /// Asked for since the last step, in the order of the calls; a call is given up after it was made.
     requested: BTreeMap<(u64, Way), (WorkflowAction, Place)>,
+    /// Calls that were asked for and have not been answered.
     open: BTreeMap<u64, Open>,
+    /// How many of the open calls are local activities.
+    open_locals: usize,
+    /// Calls whose outcome the code has not fetched. No call is both open and answered.
+    answered: BTreeMap<u64, Answered>,
     local_calls: Vec<LocalCall>,
     pub(super) mail: Mail,
     pub(super) handlers: Handlers,
@@ -104,13 +109,21 @@ pub(super) enum Way {
     GivenUp,
 }
 
-/// A call that was asked for and has not been answered, or whose answer has not been fetched.
+/// A call that was asked for and has not been answered.
 struct Open {
     kind: OpenKind,
     shielded: bool,
     place: Place,
     waker: Waker,
-    outcome: Option<Outcome>,
+}
+
+/// A call whose outcome has come and has not been fetched.
+struct Answered {
+    outcome: Outcome,
+    /// Kept until the call is polled or dropped. A waker may own the future that polls the call,
+    /// and
+    /// dropping that future here would take the state's lock a second time.
+    _waker: Waker,
 }
 
 /// What has to be done when a call is given up.
@@ -152,9 +165,31 @@ impl State {
             shielded: self.shielding,
             place,
             waker,
-            outcome: None,
         };
+        self.open_locals += usize::from(kind == OpenKind::Local);
         self.open.insert(position, open);
+    }
+
+    /// Takes a call from those that are open, if it is one of them.
+    fn close(&mut self, position: u64) -> Option<Open> {
+        let open = self.open.remove(&position)?;
+        self.open_locals -= usize::from(open.kind == OpenKind::Local);
+        Some(open)
+    }
+
+    /// Answers an open call; one that is not open is not answered. What the call was, if it was
+    /// open.
+    fn answer(&mut self, position: u64, outcome: Outcome) -> Option<(OpenKind, Place)> {
+        let Open {
+            kind, place, waker, ..
+        } = self.close(position)?;
+        waker.wake_by_ref();
+        let answered = Answered {
+            outcome,
+            _waker: waker,
+        };
+        self.answered.insert(position, answered);
+        Some((kind, place))
     }
 
     pub(super) fn want_local(&mut self, call: LocalCall) {
@@ -167,54 +202,40 @@ impl State {
     pub(super) fn take_local_calls(&mut self) -> Vec<LocalCall> {
         let mut calls = std::mem::take(&mut self.local_calls);
         calls.retain(|call| {
-            let position = call.activity_id.parse().ok();
-            let open = position.and_then(|position: u64| self.open.get(&position));
-            open.is_some_and(|open| open.outcome.is_none())
+            let position = call.activity_id.parse::<u64>();
+            position.is_ok_and(|position| self.open.contains_key(&position))
         });
         calls
     }
 
-    pub(super) fn waits_for_local(&self) -> bool {
-        self.open
-            .values()
-            .any(|open| open.kind == OpenKind::Local && open.outcome.is_none())
+    pub(super) const fn waits_for_local(&self) -> bool {
+        self.open_locals > 0
     }
 
     /// The outcome of a call, once; until then its waker is kept.
     pub(super) fn poll_open(&mut self, position: u64, waker: &Waker) -> Poll<Outcome> {
-        let Some(open) = self.open.get_mut(&position) else {
+        if let Some(open) = self.open.get_mut(&position) {
+            open.waker.clone_from(waker);
             return Poll::Pending;
-        };
-        match open.outcome.take() {
-            Some(outcome) => {
-                self.open.remove(&position);
-                Poll::Ready(outcome)
-            }
-            None => {
-                open.waker.clone_from(waker);
-                Poll::Pending
-            }
+        }
+        match self.answered.remove(&position) {
+            Some(answered) => Poll::Ready(answered.outcome),
+            None => Poll::Pending,
         }
     }
 
     /// Something a call waits for has come. One that nobody waits for any more came too late.
     pub(super) fn resolve(&mut self, id: &str, outcome: Outcome) {
-        let open = id
-            .parse()
-            .ok()
-            .and_then(|position: u64| self.open.get_mut(&position));
-        if let Some(open) = open.filter(|open| open.outcome.is_none()) {
-            open.outcome = Some(outcome);
-            open.waker.wake_by_ref();
+        if let Ok(position) = id.parse() {
+            self.answer(position, outcome);
         }
     }
 
     /// Nobody will fetch the outcome of a call.
     pub(super) fn give_up(&mut self, position: u64) {
-        if let Some(open) = self.open.remove(&position)
-            && open.outcome.is_none()
-        {
-            self.undo(position, open.kind, open.place);
+        match self.close(position) {
+            Some(open) => self.undo(position, open.kind, open.place),
+            None => drop(self.answered.remove(&position)),
         }
     }
 
@@ -248,17 +269,13 @@ impl State {
         let waiting: Vec<u64> = self
             .open
             .iter()
-            .filter(|(_, open)| open.outcome.is_none() && !open.shielded)
+            .filter(|(_, open)| !open.shielded)
             .map(|(position, _)| *position)
             .collect();
         for position in waiting {
-            let Some(open) = self.open.get_mut(&position) else {
-                continue;
-            };
-            open.outcome = Some(Err(cancelled(reason)));
-            open.waker.wake_by_ref();
-            let (kind, place) = (open.kind, open.place);
-            self.undo(position, kind, place);
+            if let Some((kind, place)) = self.answer(position, Err(cancelled(reason))) {
+                self.undo(position, kind, place);
+            }
         }
         self.mail.cancel(reason);
         self.conditions.cancel(reason);
@@ -270,9 +287,7 @@ impl State {
 
     /// Whether anything that only a fact can bring is waited for.
     pub(super) fn waits(&self) -> bool {
-        self.open.values().any(|open| open.outcome.is_none())
-            || self.mail.is_waited_for()
-            || !self.conditions.is_empty()
+        !self.open.is_empty() || self.mail.is_waited_for() || !self.conditions.is_empty()
     }
 
     /// The actions asked for since this was last called, by the positions of their calls.
@@ -288,7 +303,7 @@ impl State {
 
     /// Where the code waits, as far as the context knows.
     pub(super) fn waits_at(&self) -> Option<Place> {
-        let open = self.open.values().filter(|open| open.outcome.is_none());
+        let open = self.open.values();
         open.map(|open| open.place)
             .chain(self.mail.waits_at())
             .chain(self.conditions.waits_at())
@@ -300,4 +315,51 @@ impl State {
 /// What everything that is waited for answers when the run is asked to stop.
 pub(super) fn cancelled(reason: &str) -> WorkflowError {
     WorkflowError::new(error_types::CANCELLED, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_calls(kinds: &[OpenKind]) -> State {
+        let mut state = State::default();
+        for kind in kinds {
+            let place = Location::caller();
+            let position = state.new_position(place);
+            state.open(position, *kind, place, Waker::noop().clone());
+        }
+        state
+    }
+
+    /// How many calls are open, how many are answered and not fetched, and whether a local one is
+    /// open.
+    fn counts(state: &State) -> (usize, usize, bool) {
+        let (open, answered) = (state.open.len(), state.answered.len());
+        (open, answered, state.waits_for_local())
+    }
+
+    #[test]
+    fn answered_calls_are_kept_apart_from_those_that_a_step_walks() {
+        use OpenKind::{Activity, Local, Timer};
+        let mut state = with_calls(&[Activity, Local, Timer, Local]);
+        assert_eq!(counts(&state), (4, 0, true));
+        state.resolve("1", Ok(Payload::null()));
+        state.resolve("2", Ok(Payload::null()));
+        state.resolve("2", Ok(Payload::null()));
+        assert_eq!(counts(&state), (2, 2, true));
+        assert!(state.poll_open(1, Waker::noop()).is_ready());
+        assert!(state.poll_open(3, Waker::noop()).is_pending());
+        state.give_up(2);
+        state.give_up(4);
+        assert_eq!(counts(&state), (1, 0, false));
+        assert!(state.waits());
+        state.cancel("enough");
+        assert_eq!(counts(&state), (0, 1, false));
+        assert!(!state.waits());
+        assert!(matches!(
+            state.poll_open(3, Waker::noop()),
+            Poll::Ready(Err(_))
+        ));
+        assert_eq!(counts(&state), (0, 0, false));
+    }
 }

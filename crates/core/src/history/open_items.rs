@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::error::{HistoryProblem, Subject};
 use super::ledger::Ledger;
+use super::stopping::Stopping;
 use crate::event::WorkflowEvent;
 
 /// An activity that has not ended.
@@ -46,7 +47,11 @@ impl Default for OpenItems {
 
 impl OpenItems {
     /// The events that open and close things. Every arm checks before it changes anything.
-    pub(super) fn transition(&mut self, event: &WorkflowEvent) -> Result<(), HistoryProblem> {
+    pub(super) fn transition(
+        &mut self,
+        event: &WorkflowEvent,
+        stopping: &mut Stopping,
+    ) -> Result<(), HistoryProblem> {
         use WorkflowEvent as E;
         match event {
             E::ActivityScheduled {
@@ -76,7 +81,11 @@ impl OpenItems {
             E::ActivityCompleted { activity_id, .. }
             | E::ActivityFailed { activity_id, .. }
             | E::ActivityTimedOut { activity_id, .. }
-            | E::ActivityCancelled { activity_id, .. } => self.activities.close(activity_id),
+            | E::ActivityCancelled { activity_id, .. } => {
+                self.activities.close(activity_id)?;
+                stopping.activity_ended(activity_id);
+                Ok(())
+            }
             E::LocalActivityCompleted { activity_id, .. }
             | E::LocalActivityFailed { activity_id, .. } => {
                 self.activities.enter_closed(activity_id)

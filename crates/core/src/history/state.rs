@@ -139,7 +139,7 @@ impl HistoryState {
                 self.stopping.cancel(|| reason.clone());
             }
             E::VersionMarked { .. } | E::SearchAttributesUpserted { .. } => {}
-            other => self.open.transition(other)?,
+            other => self.open.transition(other, &mut self.stopping)?,
         }
         Ok(())
     }
@@ -219,10 +219,10 @@ impl HistoryState {
     /// Whether an activity, a timer, a child or a human task is still to bring something.
     #[must_use]
     pub fn has_outstanding(&self) -> bool {
-        self.pending_activities().next().is_some()
-            || self.pending_timers().next().is_some()
-            || self.pending_children().next().is_some()
-            || self.open_human_tasks().next().is_some()
+        self.open.activities.has_open()
+            || self.open.timers.has_open()
+            || self.open.children.has_open()
+            || self.open.human_tasks.has_open()
     }
 
     /// Why the run has to end now, though its program has not ended it.
@@ -234,9 +234,7 @@ impl HistoryState {
         if !self.is_running() {
             return None;
         }
-        if let Some(in_flight) = self.stopping.shutdown_waits_for()
-            && !in_flight.iter().any(|id| self.has_pending_activity(id))
-        {
+        if self.stopping.shutdown_is_met() {
             return Some(SHUTDOWN_REASON);
         }
         self.cancel_requested().filter(|_| !self.has_outstanding())
@@ -259,27 +257,30 @@ impl HistoryState {
     }
 
     /// Activities that have not ended, by id.
-    pub fn pending_activities(&self) -> impl Iterator<Item = (&str, &PendingActivity)> {
+    ///
+    /// This list and those of the other kinds cost nothing for what is over, however much that is:
+    /// their lengths are known, and a walk through one meets open items only.
+    pub fn pending_activities(&self) -> impl ExactSizeIterator<Item = (&str, &PendingActivity)> {
         self.open.activities.iter_open()
     }
 
     /// Timers that have neither fired nor been cancelled.
-    pub fn pending_timers(&self) -> impl Iterator<Item = &str> {
+    pub fn pending_timers(&self) -> impl ExactSizeIterator<Item = &str> {
         self.open.timers.iter_open().map(|(id, ())| id)
     }
 
     /// Children that have not ended: the name the parent gave them, and their run ids.
-    pub fn pending_children(&self) -> impl Iterator<Item = (&str, Uuid)> {
+    pub fn pending_children(&self) -> impl ExactSizeIterator<Item = (&str, Uuid)> {
         self.open.children.iter_open().map(|(id, run)| (id, *run))
     }
 
     /// Updates that were taken and not answered.
-    pub fn open_updates(&self) -> impl Iterator<Item = &str> {
+    pub fn open_updates(&self) -> impl ExactSizeIterator<Item = &str> {
         self.open.updates.iter_open().map(|(id, ())| id)
     }
 
     /// Human tasks nobody has decided.
-    pub fn open_human_tasks(&self) -> impl Iterator<Item = &str> {
+    pub fn open_human_tasks(&self) -> impl ExactSizeIterator<Item = &str> {
         self.open.human_tasks.iter_open().map(|(id, ())| id)
     }
 
@@ -301,19 +302,19 @@ impl HistoryState {
     /// Whether the run was asked to finish what is in flight and then stop.
     #[must_use]
     pub const fn is_shutting_down(&self) -> bool {
-        self.stopping.shutdown_waits_for().is_some()
+        self.stopping.is_shutting_down()
     }
 
     /// Whether the activity was asked for and has not ended.
     #[must_use]
     pub fn has_pending_activity(&self, activity_id: &str) -> bool {
-        self.open.activities.get_open(activity_id).is_ok()
+        self.open.activities.is_open(activity_id)
     }
 
     /// Whether the timer was started and has neither fired nor been cancelled.
     #[must_use]
     pub fn has_pending_timer(&self, timer_id: &str) -> bool {
-        self.open.timers.get_open(timer_id).is_ok()
+        self.open.timers.is_open(timer_id)
     }
 
     /// Whether the child was started as this run and has not ended.

@@ -19,7 +19,7 @@ const REASON_CHARS_MAX: usize = 1000;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Stopping {
     cancel: Option<String>,
-    /// Activities that were in flight when the shutdown was asked for.
+    /// Activities that were in flight when the shutdown was asked for and have not ended since.
     shutdown: Option<BTreeSet<String>>,
 }
 
@@ -37,9 +37,20 @@ impl Stopping {
         self.cancel.as_deref()
     }
 
-    /// What has to end before the shutdown is met; nothing when none was asked for.
-    pub(super) const fn shutdown_waits_for(&self) -> Option<&BTreeSet<String>> {
-        self.shutdown.as_ref()
+    /// Takes an activity that has ended from those that a shutdown waits for.
+    pub(super) fn activity_ended(&mut self, activity_id: &str) {
+        if let Some(in_flight) = &mut self.shutdown {
+            in_flight.remove(activity_id);
+        }
+    }
+
+    pub(super) const fn is_shutting_down(&self) -> bool {
+        self.shutdown.is_some()
+    }
+
+    /// Whether a shutdown was asked for and no activity that was in flight then is left.
+    pub(super) fn shutdown_is_met(&self) -> bool {
+        self.shutdown.as_ref().is_some_and(BTreeSet::is_empty)
     }
 }
 
@@ -53,5 +64,24 @@ pub(crate) fn cancel_reason(payload: &Payload) -> String {
             kept.take(REASON_CHARS_MAX).collect()
         }
         _ => CANCEL_REASON.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shutdown_waits_only_for_activities_that_have_not_ended() {
+        let mut stopping = Stopping::default();
+        stopping.activity_ended("before");
+        assert!(!stopping.is_shutting_down() && !stopping.shutdown_is_met());
+        stopping.shut_down(["a", "b", "c"].into_iter());
+        for (ended, left) in [("a", 2), ("later", 2), ("b", 1), ("c", 0)] {
+            assert!(!stopping.shutdown_is_met(), "before {ended:?} ended");
+            stopping.activity_ended(ended);
+            assert_eq!(stopping.shutdown.as_ref().map(BTreeSet::len), Some(left));
+        }
+        assert!(stopping.shutdown_is_met());
     }
 }

@@ -162,6 +162,10 @@ impl ActivityContext {
     /// begin at the same time may both do it, though both answer the result that was stored first: for the last bit of safety hand the key to
     /// what you call.
     ///
+    /// The result is kept for a year
+    /// ([`DetailRetention::once_results`](crate::engine::DetailRetention)), whatever becomes of the
+    /// run.
+    ///
     /// # Errors
     /// The function's; retryable ones where the store cannot be reached; a final one for a key or a result that cannot be stored, or a stored result that does not fit `T`.
     pub async fn run_once<T, F, Fut>(

@@ -10,6 +10,7 @@ use super::why::{ActivityWait, Wait, Why};
 use crate::client::Client;
 use crate::error::Kind;
 use crate::persistence::StoreError;
+use crate::persistence::history_without_payloads;
 use crate::persistence::limits::PAGE_ROWS_MAX;
 use crate::persistence::model::{
     History, Page, RunRecord, TaskFilter, TaskRecord, TaskStatus, WorkerFilter, WorkerInfo,
@@ -40,6 +41,9 @@ impl Client {
             why.waits.push(Wait::Ended { status: run.status });
             return Ok(why);
         }
+        let aside = self.set_aside().into_iter();
+        let aside = aside.filter(|aside| aside.run_id == run_id);
+        why.waits.extend(aside.map(Wait::SetAside));
         let workers = self.live_workers().await?;
         if let Some(blocked) = run.blocked.clone() {
             let (build, reason) = (blocked.build, blocked.reason);
@@ -47,7 +51,7 @@ impl Client {
         } else if let Some(since) = run.ready_at {
             why.waits.push(self.turn(&run, since, &workers));
         }
-        let history = self.store().load_history(run_id, run.history_start).await?;
+        let history = history_without_payloads(&**self.store(), run_id, run.history_start).await?;
         let history = history.ok_or(Kind::NotFound(run_id))?;
         why.waits.extend(self.activities(run_id, &workers).await?);
         why.waits.extend(self.recorded(history).await?);
@@ -187,7 +191,8 @@ impl Client {
             Err(error) if error.is_no_worker_for_type() => {
                 format!("workflow {workflow_type:?} is not hosted here")
             }
-            Err(error) if error.is_unreadable() => error.to_string(),
+            // A history that cannot be replayed here, or is too large to be read for this.
+            Err(error) if error.is_unreadable() || error.is_invalid() => error.to_string(),
             Err(error) => return Err(error),
         };
         why.waits.push(Wait::Unknown { reason });

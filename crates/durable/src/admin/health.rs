@@ -8,7 +8,7 @@ use durable_core::{CircuitState, Timestamp};
 use crate::Result;
 use crate::client::Client;
 use crate::persistence::model::{
-    StoreCounts, TaskStatus, WorkerFilter, WorkerInfo, WorkerStatus, WorkflowStatus,
+    BreakerRecord, StoreCounts, TaskStatus, WorkerFilter, WorkerInfo, WorkerStatus, WorkflowStatus,
 };
 
 /// From this load on, in percent, all is not well.
@@ -49,6 +49,23 @@ pub struct SystemHealth {
     pub dlq_size: u64,
     /// Keys of the breakers that let nothing through.
     pub open_circuit_breakers: Vec<String>,
+    /// Whether the numbers of tasks, runs and dead letters are exact. False: at least one of them
+    /// is a lower bound, cut at
+    /// [`COUNT_ROWS_MAX`](crate::persistence::limits::COUNT_ROWS_MAX).
+    pub exact: bool,
+}
+
+/// How the system stands, and what that was judged by: each is read once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SystemView {
+    /// The judgement.
+    pub health: SystemHealth,
+    /// Open work.
+    pub counts: StoreCounts,
+    /// Workers with a fresh sign of life.
+    pub workers: Vec<WorkerInfo>,
+    /// All breakers.
+    pub breakers: Vec<BreakerRecord>,
 }
 
 /// How the system stands, in one word.
@@ -80,6 +97,14 @@ impl Client {
     /// # Errors
     /// The store's.
     pub async fn system_health(&self, stale_after: Duration) -> Result<SystemHealth> {
+        Ok(self.system_view(stale_after).await?.health)
+    }
+
+    /// [`Client::system_health`] with the records that it was made of.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn system_view(&self, stale_after: Duration) -> Result<SystemView> {
         let store = self.store();
         let now = store.clock(None).await?;
         let filter = WorkerFilter {
@@ -90,14 +115,15 @@ impl Client {
         let counts = store.counts().await?;
         let breakers = store.list_breakers().await?;
         let open = breakers
-            .into_iter()
-            .filter(|breaker| breaker.state == CircuitState::Open);
-        Ok(SystemHealth::of(
-            now,
-            &workers,
-            &counts,
-            open.map(|breaker| breaker.key).collect(),
-        ))
+            .iter()
+            .filter(|breaker| breaker.state == CircuitState::Open)
+            .map(|breaker| breaker.key.clone());
+        Ok(SystemView {
+            health: SystemHealth::of(now, &workers, &counts, open.collect()),
+            counts,
+            workers,
+            breakers,
+        })
     }
 }
 
@@ -156,6 +182,7 @@ impl SystemHealth {
             blocked_workflows: counts.blocked_runs,
             dlq_size: counts.dead_letters,
             open_circuit_breakers,
+            exact: counts.exact,
         };
         health.load_percentage = percent(health.current_load, health.total_capacity);
         health.status = health.judged();

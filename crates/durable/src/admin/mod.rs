@@ -6,7 +6,7 @@ mod task_stats;
 mod totals;
 mod why;
 
-pub use health::{HealthStatus, SystemHealth};
+pub use health::{HealthStatus, SystemHealth, SystemView};
 pub use task_stats::{ActivityTypeStats, TaskQueueStats};
 pub use totals::{Durations, Ledger, LedgerReader, Totals};
 pub use why::{ActivityWait, Wait, Why};

@@ -81,16 +81,14 @@ impl Client {
     }
 
     async fn pending_tasks(&self) -> Result<Vec<TaskRecord>> {
-        let filter = TaskFilter {
+        let mut filter = TaskFilter {
             status: Some(TaskStatus::Pending),
             ..TaskFilter::default()
         };
-        let mut tasks = Vec::new();
+        let mut tasks: Vec<TaskRecord> = Vec::new();
         while tasks.len() < TASKS_LOOKED_AT_MAX {
-            let page = Page {
-                limit: PAGE_ROWS_MAX,
-                offset: tasks.len(),
-            };
+            let page = Page::first(PAGE_ROWS_MAX);
+            filter.after = tasks.last().map(TaskRecord::rank);
             let found = self.store().list_tasks(filter.clone(), page).await?;
             let last = found.len() < page.rows();
             tasks.extend(found);

@@ -6,11 +6,13 @@ use std::time::Duration;
 use durable_core::Timestamp;
 use tokio::sync::Mutex;
 
+use crate::persistence::limits::ROLLUP_ROWS_MAX;
 use crate::persistence::model::{RollupKind, RollupOutcome, RollupRecord};
 use crate::persistence::{StoreResult, WorkflowEventStore};
 
 /// Hours that may still change: the one under way, and the one before, for commits that were slow.
-const OPEN_HOURS: Duration = Duration::from_secs(60 * 60);
+const OPEN_HOURS: Duration = HOUR;
+const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// Everything that ever ended, by kind, type and outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,6 +64,40 @@ struct Over {
     until: Timestamp,
 }
 
+impl Over {
+    /// Takes the hours of a page that are over; answers those that are not, or none where another
+    /// page is to be read first. A page of
+    /// `rows_max` was cut: its last hour may go on behind it and is read again. An hour that fills
+    /// a page by itself is taken as it is.
+    fn take(
+        &mut self,
+        mut page: Vec<RollupRecord>,
+        closed_before: Timestamp,
+        rows_max: usize,
+    ) -> Option<Vec<RollupRecord>> {
+        let bounds = page.first().zip(page.last());
+        let bounds = bounds.map(|(first, last)| (first.hour, last.hour));
+        let cut = page.len() >= rows_max;
+        let until = match bounds {
+            Some((first, last)) if cut && first < last => {
+                page.retain(|rollup| rollup.hour < last);
+                last.min(closed_before)
+            }
+            Some((_, last)) if cut && last < closed_before => {
+                last.checked_add(HOUR).unwrap_or(closed_before)
+            }
+            _ => closed_before,
+        };
+        self.until = until.max(self.until);
+        let until = self.until;
+        let (closed, open): (Vec<_>, Vec<_>) =
+            page.into_iter().partition(|rollup| rollup.hour < until);
+        closed.iter().for_each(|rollup| self.ledger.add(rollup));
+        let read_on = cut && open.is_empty() && !closed.is_empty();
+        (!read_on).then_some(open)
+    }
+}
+
 impl LedgerReader {
     /// Everything that ever ended. `now` is the store's, read before.
     ///
@@ -73,17 +109,15 @@ impl LedgerReader {
         now: Timestamp,
     ) -> StoreResult<Ledger> {
         let mut over = self.over.lock().await;
-        let rollups = store.rollups(over.until).await?;
-        let open = hour_of(now).checked_sub(OPEN_HOURS).unwrap_or(over.until);
-        over.until = open.max(over.until);
-        let until = over.until;
-        let (closed, open): (Vec<_>, Vec<_>) =
-            rollups.iter().partition(|rollup| rollup.hour < until);
-        closed
-            .into_iter()
-            .for_each(|rollup| over.ledger.add(rollup));
+        let closed_before = hour_of(now).checked_sub(OPEN_HOURS).unwrap_or(over.until);
+        let open = loop {
+            let page = store.rollups(over.until).await?;
+            if let Some(open) = over.take(page, closed_before, ROLLUP_ROWS_MAX) {
+                break open;
+            }
+        };
         let mut whole = over.ledger.clone();
-        open.into_iter().for_each(|rollup| whole.add(rollup));
+        open.iter().for_each(|rollup| whole.add(rollup));
         Ok(whole)
     }
 }
@@ -198,6 +232,35 @@ mod tests {
             count,
             total_ms,
             wait_ms: 2 * count,
+        }
+    }
+
+    #[test]
+    fn pages_of_totals_are_read_to_the_end_and_no_row_twice() {
+        let at = |hour: i64| Timestamp::from_second(hour * 3_600).unwrap();
+        let in_hour = |hour, exp| RollupRecord {
+            hour: at(hour),
+            ..rollup(exp, 1, 1)
+        };
+        // Two rows in the first hour, three in the second, which fills a page alone, one in the
+        // third; the fourth is open.
+        let all: Vec<_> = [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (4, 1)]
+            .map(|(hour, exp)| in_hour(hour, exp))
+            .into();
+        for rows_max in [3, 4, 7, 100] {
+            let mut over = Over::default();
+            let mut reads = 0;
+            let open = loop {
+                reads += 1;
+                let since = all.iter().filter(|rollup| rollup.hour >= over.until);
+                let page = since.take(rows_max).cloned().collect();
+                if let Some(open) = over.take(page, at(4), rows_max) {
+                    break open;
+                }
+                assert!(reads < 10, "it ends");
+            };
+            assert_eq!(open, [in_hour(4, 1)], "{rows_max}");
+            assert_eq!(over.ledger.totals().tasks_completed, 6, "{rows_max}");
         }
     }
 

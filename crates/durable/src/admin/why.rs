@@ -5,6 +5,7 @@ use std::fmt;
 use durable_core::{CircuitState, Failure, Timestamp};
 use uuid::Uuid;
 
+use crate::persistence::SetAside;
 use crate::persistence::model::{TaskStatus, WorkflowStatus};
 
 /// Why a run is where it is. Made by [`Client::why`](crate::Client::why).
@@ -36,6 +37,9 @@ pub enum Wait {
         /// Why.
         reason: String,
     },
+    /// A deadline, timer, task, lease or message of the run, which the store could not handle and
+    /// this process has set aside.
+    SetAside(SetAside),
     /// Its turn, which somebody has to take.
     Turn {
         /// Since when it is due.
@@ -129,6 +133,14 @@ impl fmt::Display for Wait {
                 write!(
                     f,
                     "other code: build {build} could not take its turn: {reason}"
+                )
+            }
+            Self::SetAside(aside) => {
+                let (kind, attempts) = (aside.kind.as_str(), aside.attempts);
+                let (next_try, reason) = (aside.next_try, &aside.reason);
+                write!(
+                    f,
+                    "its {kind}, which failed {attempts} times and is tried again at {next_try}: {reason}"
                 )
             }
             Self::Turn { hosted: false, .. } => {

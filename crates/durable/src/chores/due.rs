@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Chore, UNTIL_RUNG};
+use super::{Chore, LOCKED_AGAIN, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 use crate::reliability::TimeoutManager;
@@ -52,6 +52,9 @@ impl Chore for Due {
             node.hub.finished(&fired.runs_timed_out);
         }
         node.hub.ready_runs(fired.ready_runs);
+        if fired.put_off > 0 {
+            node.hub.due.due_in(node.runtime.instant(), LOCKED_AGAIN);
+        }
         if let Some(due) = fired.next_due {
             let wait = node.until(due).max(SHORTEST);
             node.hub.due.due_in(node.runtime.instant(), wait);

@@ -3,18 +3,21 @@
 //! A chore's `tick` does what is to be done now and says when to look again; one that fails is tried again a little later and stops
 //! nobody else. Any number of processes may run the same chore at once: the store gives each item to one of them.
 
+mod admission;
 mod due;
 mod listener;
 mod lookout;
 mod offers;
 mod ownership;
 mod pass_on;
+mod put_off;
 mod reaper;
 mod registry;
 mod relay;
 mod retention;
 mod sampler;
 mod schedules;
+mod troubles;
 mod turn_claims;
 
 use std::panic::AssertUnwindSafe;
@@ -30,6 +33,7 @@ use crate::engine::{Node, Turner, panic_text};
 use crate::persistence::StoreResult;
 use crate::runtime::Runtime;
 
+pub(crate) use admission::Admission;
 pub(crate) use due::Due;
 pub(crate) use listener::listen;
 pub(crate) use lookout::Lookout;
@@ -42,6 +46,8 @@ pub(crate) use relay::Relay;
 pub(crate) use retention::Retention;
 pub(crate) use sampler::Sampler;
 pub(crate) use schedules::Schedules;
+pub use troubles::ChoreTrouble;
+pub(crate) use troubles::Troubles;
 pub(crate) use turn_claims::TurnClaims;
 
 /// A background service.
@@ -63,35 +69,52 @@ pub(crate) trait Chore: Send + Sync + 'static {
 /// Long, so that months of virtual time pass quickly in tests.
 pub(crate) const UNTIL_RUNG: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// When a chore looks again at what another transaction had locked.
+pub(crate) const LOCKED_AGAIN: Duration = Duration::from_millis(250);
+
 /// First wait after a failed tick; doubles up to the largest.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 /// Largest such wait.
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
 /// Runs a chore until it is told to stop. A tick under way is finished first; one that fails or panics is not the last.
-pub(crate) async fn run(chore: impl Chore, runtime: Runtime, stop: CancellationToken) {
+pub(crate) async fn run(
+    chore: impl Chore,
+    runtime: Runtime,
+    troubles: Arc<Troubles>,
+    stop: CancellationToken,
+) {
     let mut retry = RETRY_FIRST;
     loop {
         // A chore keeps nothing between ticks that a panic could leave half changed: its next look is at the store.
-        let wait = match AssertUnwindSafe(chore.tick()).catch_unwind().await {
+        let trouble = match AssertUnwindSafe(chore.tick()).catch_unwind().await {
             Ok(Ok(wait)) => {
+                if retry != RETRY_FIRST {
+                    troubles.succeeded(chore.name());
+                }
                 retry = RETRY_FIRST;
-                wait
+                Ok(wait)
             }
-            trouble => {
-                match trouble {
-                    Ok(Err(error)) if error.is_retryable() => {
-                        debug!(chore = chore.name(), %error, "tried again later");
+            Ok(Err(error)) => Err((error.to_string(), !error.is_retryable())),
+            Err(panic) => {
+                let text = panic_text(&*panic);
+                error!(
+                    chore = chore.name(),
+                    text, "it panicked and is tried again later"
+                );
+                Err((format!("it panicked: {text}"), false))
+            }
+        };
+        let wait = match trouble {
+            Ok(wait) => wait,
+            Err((error, is_strange)) => {
+                let chore = chore.name();
+                match troubles.failed(chore, error.clone()) {
+                    Some(in_a_row) => {
+                        warn!(chore, in_a_row, error, "a chore fails again and again");
                     }
-                    Ok(Err(error)) => warn!(chore = chore.name(), %error, "tried again later"),
-                    Err(panic) => {
-                        let text = panic_text(&*panic);
-                        error!(
-                            chore = chore.name(),
-                            text, "it panicked and is tried again later"
-                        );
-                    }
-                    Ok(Ok(_)) => {}
+                    None if is_strange => warn!(chore, error, "tried again later"),
+                    None => debug!(chore, error, "tried again later"),
                 }
                 let wait = runtime.jittered(retry);
                 retry = (retry * 2).min(RETRY_MAX);
@@ -124,6 +147,9 @@ pub(crate) fn start_all(
     start(node, all, Registry::new(Arc::clone(node)));
     start(node, claims, Lookout::new(Arc::clone(node)));
     start(node, claims, Ownership::new(Arc::clone(turner)));
+    if let Some(admission) = &node.admission {
+        start(node, claims, Admission::new(Arc::clone(admission)));
+    }
     if !node.hub.does_housekeeping() {
         start(node, all, PassOn::new(Arc::clone(node)));
         return;
@@ -133,17 +159,16 @@ pub(crate) fn start_all(
     start(node, all, Relay::new(Arc::clone(node)));
     start(node, claims, Schedules::new(Arc::clone(node)));
     let chores = &node.settings.chores;
-    if let Some(kept_for) = chores.retention {
-        start(node, claims, Retention::new(Arc::clone(node), kept_for));
-    }
+    start(node, claims, Retention::new(Arc::clone(node)));
     if let Some(interval) = chores.sample_interval {
         start(node, claims, Sampler::new(Arc::clone(node), interval));
     }
 }
 
 fn start(node: &Arc<Node>, stop: &CancellationToken, chore: impl Chore) {
+    let troubles = Arc::clone(&node.hub.troubles);
     node.runtime
-        .spawn(run(chore, node.runtime.clone(), stop.clone()));
+        .spawn(run(chore, node.runtime.clone(), troubles, stop.clone()));
 }
 
 #[cfg(test)]
@@ -184,7 +209,10 @@ mod tests {
             ticks: AtomicUsize::new(0),
             stop: stop.clone(),
         };
-        run(chore, Runtime::real(), stop.clone()).await;
+        let troubles = Arc::new(Troubles::default());
+        run(chore, Runtime::real(), Arc::clone(&troubles), stop.clone()).await;
         assert!(stop.is_cancelled(), "the third tick came");
+        let trouble = &troubles.all()[0];
+        assert_eq!((trouble.failures, trouble.in_a_row), (2, 0));
     }
 }

@@ -39,6 +39,7 @@ impl Chore for PassOn {
     async fn rung(&self) {
         let hub = &self.node.hub;
         tokio::select! {
+            biased;
             () = hub.messages.notified() => self.ring.lock().messages = true,
             () = hub.due.rung() => self.ring.lock().clocks = true,
         }

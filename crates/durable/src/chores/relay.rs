@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Chore, UNTIL_RUNG};
+use super::{Chore, LOCKED_AGAIN, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::model::RelayMessages;
 use crate::persistence::{Bug, StoreResult, planted};
@@ -45,6 +45,8 @@ impl Chore for Relay {
         // A delivery may write messages of its own (a child that is terminated tells its parent): look until there are none.
         Ok(if handled > 0 {
             Duration::ZERO
+        } else if relayed.put_off > 0 {
+            LOCKED_AGAIN
         } else {
             UNTIL_RUNG
         })

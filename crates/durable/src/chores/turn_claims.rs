@@ -10,7 +10,7 @@ use super::{Chore, UNTIL_RUNG};
 use crate::engine::Node;
 use crate::persistence::StoreResult;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
-use crate::persistence::model::{ClaimTurns, HostedType};
+use crate::persistence::model::{ClaimTurns, ClaimedTurn, HostedType};
 
 /// The recovery of stalled runs, and the way in for runs started elsewhere.
 pub(crate) struct TurnClaims {
@@ -54,11 +54,12 @@ impl TurnClaims {
         let under_way = node.hub.desk.claim();
         let claimed = node.store.claim_turns(claim).await?;
         let found = claimed.len();
+        let more = found == turns.claim_max || ClaimedTurn::may_have_left_some(&claimed);
         if found > 0 {
             debug!(runs = found, "turns claimed");
             under_way.brings(claimed, node.runtime.instant());
         }
-        Ok(found == turns.claim_max)
+        Ok(more)
     }
 }
 
@@ -97,6 +98,7 @@ impl Chore for TurnClaims {
 
     async fn rung(&self) {
         tokio::select! {
+            biased;
             () = self.node.hub.turns.notified() => {}
             () = self.node.hub.desk.all_begun() => {}
         }

@@ -179,18 +179,23 @@ impl<'a> Batch<'a> {
 
     async fn look(&mut self) -> Result<Option<Vec<Uuid>>> {
         let limit = STEP_RUNS.min(self.left);
-        let Some(filter) = self.filter.as_mut().filter(|_| limit > 0) else {
-            return Ok(None);
+        let mut filter = match self.filter.take() {
+            Some(filter) if limit > 0 => filter,
+            _ => return Ok(None),
         };
-        let page = Page { limit, offset: 0 };
-        let runs = self.client.store().list_runs(filter.clone(), page).await?;
-        let step: Vec<Uuid> = runs.into_iter().map(|run| run.id).collect();
-        let Some(last) = step.last() else {
-            return Ok(None);
-        };
-        filter.before = Some(*last);
-        self.left -= step.len();
-        Ok(Some(step))
+        loop {
+            let page = Page::first(limit);
+            let found = self.client.store().list_runs(filter.clone(), page).await?;
+            let step: Vec<Uuid> = found.runs.into_iter().map(|run| run.id).collect();
+            filter.before = found.next;
+            // A page may be empty and yet not the last.
+            if step.is_empty() && found.next.is_some() {
+                continue;
+            }
+            self.filter = found.next.map(|_| filter);
+            self.left -= step.len();
+            return Ok(Some(step).filter(|step| !step.is_empty()));
+        }
     }
 }
 

@@ -13,7 +13,15 @@ use crate::persistence::{Ring, StoreError};
 use crate::{Error, Result};
 
 impl Client {
-    /// Dead letters, newest first.
+    /// A dead letter by its id, with its input and every attempt's failure.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn get_dead_letter(&self, id: Uuid) -> Result<Option<DeadLetter>> {
+        Ok(self.store().get_dead_letter(id).await?)
+    }
+
+    /// Dead letters, newest first, without their payloads ([`DeadLetter::listed`]).
     ///
     /// # Errors
     /// The store's.

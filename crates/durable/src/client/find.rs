@@ -5,60 +5,42 @@ use uuid::Uuid;
 
 use super::Client;
 use crate::persistence::limits::PAGE_ROWS_MAX;
-use crate::persistence::model::{Attributes, Page, RunFilter, RunRecord};
+use crate::persistence::model::{
+    Attributes, CountLimit, Page, RunCount, RunFilter, RunPage, RunSummary,
+};
 use crate::{Error, Result};
 
-/// A page of runs, newest first.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunPage {
-    /// The runs.
-    pub runs: Vec<RunRecord>,
-    /// Where the next page begins: put it into [`RunFilter::before`]. None: this was the last.
-    pub next: Option<Uuid>,
-}
-
 impl Client {
-    /// Runs, newest first, a page at a time: 50 unless `page` says otherwise, at most 1,000.
+    /// Runs, newest first, a page at a time: 50 unless `page` says otherwise, at most 1,000. They
+    /// come
+    /// without their payloads: [`Client::get`] has those.
+    ///
+    /// A page may end early ([`RunPage::partial`]) where a combination of filters finds little
+    /// among
+    /// many runs; go on at [`RunPage::next`].
     ///
     /// # Errors
-    /// The store's.
+    /// [`Error::is_query_too_broad`]; the store's.
     pub async fn list(&self, filter: RunFilter, page: Page) -> Result<RunPage> {
-        let store = self.store();
-        let runs = store.list_runs(filter.clone(), page).await?;
-        let mut next = None;
-        if runs.len() == page.rows() {
-            // Asked for, so that the last page says that it is the last.
-            let before = runs.last().map(|run| run.id);
-            let rest = RunFilter { before, ..filter };
-            let one = Page {
-                limit: 1,
-                offset: 0,
-            };
-            let more = !store.list_runs(rest, one).await?.is_empty();
-            next = before.filter(|_| more);
-        }
-        Ok(RunPage { runs, next })
+        Ok(self.store().list_runs(filter, page).await?)
     }
 
-    /// How many runs.
+    /// How many runs, up to 10,000 unless asked for an exact count.
     ///
     /// # Errors
-    /// The store's.
-    pub async fn count(&self, filter: RunFilter) -> Result<u64> {
-        Ok(self.store().count_runs(filter).await?)
+    /// [`Error::is_query_too_broad`] for an exact count that takes too long; the store's.
+    pub async fn count(&self, filter: RunFilter, limit: CountLimit) -> Result<RunCount> {
+        Ok(self.store().count_runs(filter, limit).await?)
     }
 
     /// The runs that were started under a workflow id of yours, newest first; the last thousand, if there are more.
     ///
     /// # Errors
     /// The store's.
-    pub async fn runs_of(&self, workflow_id: impl Into<String>) -> Result<Vec<RunRecord>> {
+    pub async fn runs_of(&self, workflow_id: impl Into<String>) -> Result<Vec<RunSummary>> {
         let filter = RunFilter::default().business_id(workflow_id);
-        let page = Page {
-            limit: PAGE_ROWS_MAX,
-            offset: 0,
-        };
-        Ok(self.store().list_runs(filter, page).await?)
+        let page = Page::first(PAGE_ROWS_MAX);
+        Ok(self.store().list_runs(filter, page).await?.runs)
     }
 
     /// A run's search attributes as they stand.

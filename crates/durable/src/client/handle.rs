@@ -143,7 +143,7 @@ impl<W> RunHandle<W> {
         };
         match run.status {
             WorkflowStatus::Cancelled => {
-                let reason = self.cancel_reason().await?;
+                let reason = self.cancel_reason(run.sequence).await?;
                 Err(Kind::Cancelled { run_id, reason }.into())
             }
             WorkflowStatus::Failed => {
@@ -200,9 +200,10 @@ impl<W> RunHandle<W> {
         }
     }
 
-    async fn cancel_reason(&self) -> Result<String> {
+    /// Why the run was cancelled: its last event says so.
+    async fn cancel_reason(&self, sequence: i64) -> Result<String> {
         let store = &self.client.shared.store;
-        let history = store.load_history(self.run_id, 0).await?;
+        let history = store.load_history(self.run_id, sequence - 1).await?;
         let last = history.and_then(|history| history.events.into_iter().next_back());
         Ok(match last.map(|event| event.event) {
             Some(durable_core::WorkflowEvent::WorkflowCancelled { reason }) => reason,

@@ -31,6 +31,7 @@ use super::Client;
 use crate::error::Kind;
 use crate::persistence::StoreError;
 use crate::persistence::model::{self, HistoryEvent, ParentLink, WorkflowStatus};
+use crate::persistence::whole_history;
 use crate::{Error, Result};
 
 /// The form that [`History::to_json`] writes.
@@ -74,7 +75,7 @@ impl Client {
     /// # Errors
     /// [`Error::is_not_found`]; the store's.
     pub async fn history(&self, run_id: Uuid) -> Result<History> {
-        let history = self.store().load_history(run_id, 0).await?;
+        let history = whole_history(&**self.store(), run_id, 0).await?;
         let history = history.ok_or(Kind::NotFound(run_id))?;
         Ok(history.into())
     }

@@ -3,6 +3,7 @@
 mod acting;
 mod batch;
 mod dead_letters;
+mod delete;
 #[cfg(feature = "grpc")]
 mod door;
 mod enqueue;
@@ -30,8 +31,9 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+pub use crate::persistence::model::RunPage;
 pub use batch::{BatchOptions, BatchOutcome};
-pub use find::RunPage;
+pub use delete::Deletion;
 pub use handle::RunHandle;
 pub use history::History;
 pub use requeue::{RequeueOptions, RequeueOutcome};
@@ -45,6 +47,7 @@ use acting::Acting;
 use gather::Gather;
 use sets::{Signals, Starts, Updates};
 
+use crate::engine::ChoreTrouble;
 use crate::engine::{Hub, Node, Turner};
 use crate::error::Kind;
 use crate::hosting::Hosting;
@@ -52,7 +55,7 @@ use crate::observability::Listeners;
 use crate::persistence::model::{
     NewSignal, RunRecord, SendOutcome, SendSignal, TerminateOutcome, TerminateRun,
 };
-use crate::persistence::{OpenOptions, Ring, WorkflowEventStore, open};
+use crate::persistence::{OpenOptions, Ring, SetAside, WorkflowEventStore, open};
 use crate::reliability::BackpressureCoordinator;
 use crate::runtime::Runtime;
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
@@ -81,7 +84,7 @@ struct Shared {
     /// many at once is rung for.
     waits: Semaphore,
     /// Refuses starts while too much waits.
-    admission: Option<BackpressureCoordinator>,
+    admission: Option<Arc<BackpressureCoordinator>>,
 }
 
 struct Beside {
@@ -192,14 +195,7 @@ impl Client {
                     hosting: Hosting::of(Arc::downgrade(turner)),
                 }),
                 waits: Semaphore::new(WAITS_MAX),
-                admission: node.settings.admission.clone().map(|settings| {
-                    BackpressureCoordinator::new(
-                        Arc::clone(&node.store),
-                        node.runtime.clone(),
-                        settings,
-                        node.settings.worker.stale_after,
-                    )
-                }),
+                admission: node.admission.clone(),
             }),
             acting: None,
         }
@@ -229,6 +225,34 @@ impl Client {
     #[must_use]
     pub fn run_named(&self, run_id: Uuid) -> RunHandle<Untyped> {
         RunHandle::new(self.clone(), run_id)
+    }
+
+    /// Which chores of this process have failed, how often, and with what.
+    #[must_use]
+    pub fn chore_troubles(&self) -> Vec<ChoreTrouble> {
+        self.shared.hub.troubles.all()
+    }
+
+    /// The deadlines, timers, tasks, leases and messages of single runs that this process has set
+    /// aside, because the store fails on each of them alone. Each is tried again by itself, ever
+    /// more rarely, at most an hour later.
+    #[must_use]
+    pub fn set_aside(&self) -> Vec<SetAside> {
+        let asides = self.shared.store.asides();
+        asides.map(|asides| asides.list()).unwrap_or_default()
+    }
+
+    /// Lets what this process has set aside of a run be tried again at once. False if nothing of
+    /// the run is set aside here.
+    #[must_use]
+    pub fn retry_set_aside(&self, run_id: Uuid) -> bool {
+        let asides = self.shared.store.asides();
+        let cleared = asides.is_some_and(|asides| asides.clear(run_id));
+        if cleared {
+            self.shared.hub.due.ring();
+            self.shared.hub.messages.notify_one();
+        }
+        cleared
     }
 
     /// A run as it stands.

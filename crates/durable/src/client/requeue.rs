@@ -46,7 +46,7 @@ impl Client {
         options: RequeueOptions,
     ) -> Result<RequeueOutcome> {
         let began = self.store().clock(None).await?;
-        let filter = DlqFilter {
+        let mut filter = DlqFilter {
             state: Some(DeadLetterState::Dead),
             dead_before: Some(filter.dead_before.map_or(began, |at| at.min(began))),
             ..filter
@@ -55,18 +55,16 @@ impl Client {
         let mut left = options.limit.unwrap_or(usize::MAX);
         let mut outcome = RequeueOutcome::default();
         loop {
-            let page = Page {
-                limit: left.min(PAGE_ROWS_MAX),
-                // Those that stay are passed by.
-                offset: usize::try_from(outcome.passed_over).unwrap_or(usize::MAX),
-            };
+            let page = Page::first(left.min(PAGE_ROWS_MAX));
             let letters = match page.limit {
                 0 => Vec::new(),
                 _ => self.list_dead_letters(filter.clone(), page).await?,
             };
-            if letters.is_empty() {
+            let Some(last) = letters.last() else {
                 return Ok(outcome);
-            }
+            };
+            // Those that stay are not met again.
+            filter.after = Some(last.rank());
             for letter in letters {
                 left -= 1;
                 match self.requeue_dead_letter(letter.run_id, letter.id).await {

@@ -13,6 +13,7 @@ use crate::persistence::model::{
     DeadLetter, DeadLetterState, DlqFilter, Page, Rejection, RunRecord, SendRejection, TurnCommit,
     TurnOutcome, WorkflowStatus,
 };
+use crate::persistence::whole_history;
 use crate::persistence::{Ring, StoreError};
 use crate::{Error, Result};
 
@@ -116,7 +117,9 @@ impl Client {
 
     /// The run and the events that count.
     async fn history_to_reset(&self, run_id: Uuid) -> Result<(RunRecord, Vec<NumberedEvent>)> {
-        let history = self.store().load_history(run_id, 0).await?;
+        let run = self.get(run_id).await?;
+        // Earlier iterations do not count, and there may be many.
+        let history = whole_history(&**self.store(), run_id, run.history_start).await?;
         let history = history.ok_or(Kind::NotFound(run_id))?;
         let run = history.run;
         if let status @ (WorkflowStatus::Completed | WorkflowStatus::Cancelled) = run.status {
@@ -152,9 +155,7 @@ impl Client {
 
     /// Whether what the turn appends stands where it would have.
     async fn is_in_history(&self, turn: &TurnCommit) -> Result<bool> {
-        let since = self
-            .store()
-            .load_history(turn.run_id, turn.expected_sequence);
+        let since = whole_history(&**self.store(), turn.run_id, turn.expected_sequence);
         let history = since.await?.ok_or(Kind::NotFound(turn.run_id))?;
         let stored = history.events.iter().map(|event| &event.event);
         Ok(turn.events.iter().eq(stored.take(turn.events.len())))
@@ -176,19 +177,17 @@ impl Client {
 
     /// Letters of the run that nobody has decided about.
     async fn dead_letters_of(&self, run_id: Uuid) -> Result<Vec<DeadLetter>> {
-        let filter = DlqFilter {
+        let mut filter = DlqFilter {
             run_id: Some(run_id),
             state: Some(DeadLetterState::Dead),
             ..DlqFilter::default()
         };
         let mut letters = Vec::new();
         loop {
-            let page = Page {
-                limit: PAGE_ROWS_MAX,
-                offset: letters.len(),
-            };
+            let page = Page::first(PAGE_ROWS_MAX);
             let more = self.store().list_dlq(filter.clone(), page).await?;
             let last = more.len() < PAGE_ROWS_MAX;
+            filter.after = more.last().map(DeadLetter::rank);
             letters.extend(more);
             if last {
                 return Ok(letters);
@@ -200,6 +199,15 @@ impl Client {
 /// Exactly the event that was named, unless it is one of the notes that are written with the end of an activity: then what stands before them.
 fn at_event(run: &RunRecord, events: &[NumberedEvent], sequence: i64) -> Result<Point> {
     let refuse = |message| Err(Error::from(StoreError::Invalid(message)));
+    if (1..=run.history_start).contains(&sequence) {
+        let (run_id, first) = (run.id, run.history_start + 1);
+        let refused = Kind::PastIteration {
+            run_id,
+            sequence,
+            first,
+        };
+        return Err(refused.into());
+    }
     let Ok(named) = events.binary_search_by_key(&sequence, |(number, _)| *number) else {
         let (first, last) = (events.first(), events.last());
         let bounds = first.zip(last).map_or_else(

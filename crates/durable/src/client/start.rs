@@ -10,13 +10,15 @@ use serde::Serialize;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+use super::sets::check_start;
 use super::{Client, RunHandle, UpdateWithStart};
 use crate::engine::{Beginning, Watch};
 use crate::error::Kind;
 use crate::persistence::model::{
     NewSignal, OwnerRequest, ReusePolicy, StartOutcome, StartRun, TurnOutcome,
 };
-use crate::persistence::{Bug, StoreResult, check, planted};
+use crate::persistence::{Bug, StoreResult, planted};
+use crate::reliability::AdmissionSample;
 use crate::workflow::WorkflowDefinition;
 use crate::{Error, Result};
 
@@ -186,43 +188,46 @@ impl<W> Start<W> {
     /// What a start would be refused for: `is_invalid`.
     pub fn check(&self) -> Result<()> {
         let start = self.start.as_ref();
-        let mut start = start
-            .map_err(|error| Error::payload("the start", error.clone()))?
-            .clone();
-        if self.client.shared.store.encodes_payloads() {
-            (start.input, start.memo) = (Payload::null(), Payload::null());
-            for signal in &mut start.signals {
-                signal.payload = Payload::null();
-            }
-        }
-        Ok(check::start(&start)?)
+        let start = start.map_err(|error| Error::payload("the start", error.clone()))?;
+        Ok(check_start(&*self.client.shared.store, start)?)
     }
 
     pub(super) async fn send(self) -> Result<RunHandle<W>> {
         let start = self
             .start
             .map_err(|error| Error::payload("the start", error))?;
-        self.client.admit().await?;
+        self.client.admit()?;
         self.client.start_run(start).await
     }
 }
 
 impl Client {
-    /// Whether another run would be taken on now. [`Start`] asks by itself; this is for those who start runs past it.
+    /// Whether another run would be taken on, by the last sample of the system: neither waits nor
+    /// reads the store. [`Start`] asks by itself;
+    /// this is for those who start runs past it.
     ///
     /// # Errors
     /// [`StoreError::Overloaded`](crate::persistence::StoreError::Overloaded) while more waits than [`crate::engine::Settings::admission`] allows.
-    pub async fn admit(&self) -> StoreResult<()> {
+    pub fn admit(&self) -> StoreResult<()> {
         match &self.shared.admission {
-            Some(admission) => admission.admit().await,
+            Some(admission) => admission.admit(),
             None => Ok(()),
         }
+    }
+
+    /// How the sample stands by which runs are admitted. None: every run is.
+    #[must_use]
+    pub fn admission_sample(&self) -> Option<AdmissionSample> {
+        let admission = self.shared.admission.as_ref()?;
+        Some(admission.sample())
     }
 
     /// Starts a run; where it is hosted beside, it belongs to the engine there at once.
     pub(super) async fn start_run<W>(&self, mut start: StartRun) -> Result<RunHandle<W>> {
         let shared = &self.shared;
         let hosted_here = self.own(&mut start);
+        // Before it joins a set: a mistake is this caller's alone.
+        check_start(&*shared.store, &start)?;
         // From before it can end on.
         let watch = shared.hub.watch(start.run_id);
         if self.begin(&start, hosted_here).await {

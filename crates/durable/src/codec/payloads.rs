@@ -7,8 +7,8 @@ use crate::persistence::model::{
     FinishedTask, History, HistoryEvent, LeaseExtension, Message, MessageRecord, NewChild,
     NewOutboxEvent, NewSignal, NewStepLog, NewTask, NewUpdate, Next, OutSignal, OutboxRecord,
     RunDump, RunRecord, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, SignalRecord,
-    StartRun, StepLogRecord, StoredStart, TaskEnd, TaskOutcome, TaskRecord, TaskResult, TurnCommit,
-    UpdateAnswer, UpdateRecord, UpdateState, WorkerInfo,
+    StartRun, StepLogPage, StepLogRecord, StoredStart, TaskEnd, TaskOutcome, TaskRecord,
+    TaskResult, TurnCommit, UpdateAnswer, UpdateRecord, UpdateState, WorkerInfo,
 };
 use crate::persistence::{Bug, planted};
 
@@ -68,6 +68,7 @@ holds! {
     SendUpdate { update }
     SignalRecord { payload }
     StartRun { input, memo, signals, updates }
+    StepLogPage { lines }
     StepLogRecord { meta }
     StoredStart { input, memo }
     TaskRecord { input, heartbeat_details, attempts }

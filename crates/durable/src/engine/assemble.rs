@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use durable_core::{
-    ChildOptions, Failure, Payload, RunIdentity, WorkflowAction, WorkflowEvent, error_types,
-    signal_types,
+    ChildOptions, Payload, RunIdentity, WorkflowAction, WorkflowEvent, signal_types,
 };
 use uuid::Uuid;
 
@@ -24,6 +23,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) place: &'a Place,
     /// Facts up to this arrival were taken.
     pub(crate) facts_through: i64,
+    /// Facts wait behind those, and a run that ends leaves them unread.
+    pub(crate) leaves_rest: bool,
 }
 
 impl Assembly<'_> {
@@ -52,10 +53,7 @@ impl Assembly<'_> {
             commit.tasks.clear();
             commit.timers.clear();
         }
-        if matches!(commit.next, Next::ContinueAsNew { .. }) {
-            let missed = decision.missed_updates.into_iter().map(missed_update);
-            commit.updates.extend(missed);
-        }
+        commit.unread_rest = self.leaves_rest && commit.next.ends_run();
         let refused = decision.refused.into_iter();
         commit
             .updates
@@ -75,6 +73,7 @@ impl Assembly<'_> {
             expected_sequence: self.place.sequence,
             expected_epoch: self.place.epoch,
             facts_through: self.facts_through,
+            unread_rest: false,
             finished_tasks: Vec::new(),
             fired_timers: Vec::new(),
             events: Vec::new(),
@@ -220,14 +219,6 @@ fn next(events: &[WorkflowEvent], carried: Vec<NewSignal>) -> Next {
             carried,
         },
         _ => Next::Wait,
-    }
-}
-
-fn missed_update(update_id: String) -> UpdateAnswer {
-    let message = "the run went on as new before it took the update; send it again";
-    UpdateAnswer {
-        update_id,
-        result: Err(Failure::new(error_types::UPDATE_FAILED, message)),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::observability::{DurableMetrics, LifecycleEvent, Listener, Listeners};
 use crate::persistence::check::lease as check_lease;
 use crate::persistence::limits::BATCH_ITEMS_MAX;
 use crate::persistence::{OpenOptions, WorkerPort, WorkflowEventStore, open};
-use crate::reliability::Gate;
+use crate::reliability::{BackpressureCoordinator, Gate};
 use crate::runtime::Runtime;
 use crate::worker::{HeartbeatBatcher, PoolParts, ResultSink, WorkerPool, WorkerSettings};
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
@@ -206,8 +206,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Opens the store and starts. `MAX_CONCURRENT_TASKS`, `CLAIM_BATCH_SIZE`, `POLL_INTERVAL_MS` and `WORKER_HEARTBEAT_TIMEOUT_SECS` of the
-    /// environment hold where the builder says nothing else.
+    /// Opens the store and starts. `MAX_CONCURRENT_TASKS`, `MAX_BYTES_IN_FLIGHT`, `CLAIM_BATCH_SIZE`,
+    /// `POLL_INTERVAL_MS` and `WORKER_HEARTBEAT_TIMEOUT_SECS` of the environment hold where the
+    /// builder says nothing else.
     ///
     /// # Errors
     /// The store's, where it cannot be opened; [`crate::Error::is_invalid`] for settings that cannot be, or a variable of the environment
@@ -258,8 +259,20 @@ impl EngineBuilder {
             once: Arc::new(StoreLedger(Arc::clone(&store))),
             transactions: store.transactions(),
         }));
+        let admission = settings.admission.clone().map(|admission| {
+            let stale_after = settings.worker.stale_after;
+            let store = Arc::clone(&store);
+            BackpressureCoordinator::new(store, runtime.clone(), admission, stale_after)
+        });
+        let admission = admission.map(Arc::new);
+        if let Some(admission) = &admission {
+            // The first start is judged too. A look that fails is logged, and the chore looks
+            // again.
+            let _ = admission.refresh().await;
+        }
         let node = Node {
             worker_id,
+            admission,
             hub,
             store,
             settings,
@@ -319,6 +332,9 @@ fn check(settings: &Settings) -> Result<()> {
     let refuse = |what: String| Err(crate::Error::configuration(what));
     if worker.max_concurrent_tasks == 0 {
         return refuse("worker.max_concurrent_tasks must be at least 1".to_owned());
+    }
+    if worker.max_bytes_in_flight == 0 {
+        return refuse("worker.max_bytes_in_flight must be at least 1".to_owned());
     }
     let batches = [
         ("worker.claim_batch_size", worker.claim_batch_size),

@@ -30,10 +30,11 @@ pub(crate) struct Decision {
     pub(crate) turn: Turn,
     pub(crate) finished_tasks: Vec<FinishedTask>,
     pub(crate) step_logs: Vec<NewStepLog>,
-    /// Signals that a run which goes on as new has not seen.
+    /// Facts of the inbox that were taken, from the first: those behind the fact at which the
+    /// program ended are not.
+    pub(crate) facts_taken: usize,
+    /// Signals that a run which goes on as new took and has not read.
     pub(crate) carried: Vec<WorkflowSignal>,
-    /// Updates that arrived too late to be taken.
-    pub(crate) missed_updates: Vec<String>,
     /// Updates that were refused: answered, and not on record.
     pub(crate) refused: Vec<(String, Failure)>,
 }
@@ -56,7 +57,12 @@ pub(crate) fn decide(
         take(program, &mut decision, &Fact::Started { input })?;
     }
     for fact in given.facts {
+        if !program.history().is_running() {
+            // It ended, or goes on as new: what follows is for the store to keep.
+            break;
+        }
         take_from_inbox(program, &mut decision, fact)?;
+        decision.facts_taken += 1;
     }
     for finished in given.finished {
         take_finished(program, &mut decision, finished, given.worker_id)?;
@@ -95,10 +101,8 @@ pub(crate) fn conclude(
         if planted(Bug::CarriedSignalsDropped) {
             carried.clear();
         }
-        carried.append(&mut decision.carried);
         decision.carried = carried;
     }
-    close_over_unread(decision);
     Ok(())
 }
 
@@ -110,10 +114,6 @@ fn take_from_inbox(
     let Some(fact) = fact_of(&arrived.event) else {
         return Ok(());
     };
-    if !program.history().is_running() {
-        leave_unread(decision, fact);
-        return Ok(());
-    }
     if program.history().is_late(&fact) || is_of_a_forgotten_child(program, &fact) {
         return Ok(());
     }
@@ -193,15 +193,6 @@ fn refusal(program: &ProgramState, name: &str, input: &Payload) -> Option<Failur
             Err(Failure::new(error_types::UPDATE_FAILED, message).non_retryable())
         })
         .err()
-}
-
-/// A fact that the program never sees because it has ended: signals are kept, the rest has lost its meaning.
-fn leave_unread(decision: &mut Decision, fact: Fact) {
-    match fact {
-        Fact::SignalReceived { signal } => decision.carried.push(signal),
-        Fact::UpdateAccepted { update_id, .. } => decision.missed_updates.push(update_id),
-        _ => {}
-    }
 }
 
 fn take_finished(
@@ -305,21 +296,5 @@ fn activity_of(fact: &Fact) -> Option<&str> {
         | Fact::ActivityFailed { activity_id, .. }
         | Fact::ActivityTimedOut { activity_id, .. } => Some(activity_id),
         _ => None,
-    }
-}
-
-/// Signals that came behind the run's end are kept in its history, unread; those of a run that goes on as new are carried over.
-fn close_over_unread(decision: &mut Decision) {
-    let ends_for_good = decision.turn.events.last().is_some_and(|(_, event)| {
-        matches!(
-            event,
-            WorkflowEvent::WorkflowCompleted { .. }
-                | WorkflowEvent::WorkflowFailed { .. }
-                | WorkflowEvent::WorkflowCancelled { .. }
-        )
-    });
-    if ends_for_good && !planted(Bug::UnreadSignalsDropped) {
-        let unread = std::mem::take(&mut decision.carried);
-        decision.turn.keep_unread(unread);
     }
 }

@@ -33,8 +33,6 @@ pub(crate) struct Wanted {
     pub(super) held: bool,
     /// It is to be started with its first turn.
     pub(super) beginning: Option<Box<Beginning>>,
-    /// So many facts had arrived when a turn was refused for not having seen all of them: what is read from now on has each that is left.
-    pub(crate) arrived: i64,
 }
 
 impl Wanted {
@@ -44,7 +42,6 @@ impl Wanted {
             self.claimed = other.claimed;
         }
         self.finished.extend(other.finished);
-        self.arrived = self.arrived.max(other.arrived);
     }
 }
 

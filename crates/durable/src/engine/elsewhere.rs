@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::cache::{Kept, Place};
 use super::decide::fact_of_end;
-use super::load::{Loaded, place_of, replayed};
+use super::load::{Inbox, Loaded, place_of, replayed};
 use super::turner::{Fault, Turner};
 use crate::hosting::{
     Activation, Asked, Attached, Beginning, HostError, Item, RemoteProgram, Seat, Step,
@@ -38,7 +38,7 @@ pub(super) struct Distant {
     pub(super) way: Way,
     /// Input of a run (or iteration) that has not begun.
     pub(super) begin: Option<Payload>,
-    pub(super) facts: Vec<model::Fact>,
+    pub(super) inbox: Inbox,
     pub(super) finished: Vec<Finished>,
 }
 
@@ -101,7 +101,7 @@ impl Turner {
                 if let Some(seat) = seat {
                     seat.turned(turn.program.history().is_running());
                 }
-                self.commit(vec![turn]).await;
+                self.commit_alone(turn).await;
             }
             Err(fault) => self.block(*fault).await,
         }
@@ -112,7 +112,7 @@ impl Turner {
         let Distant {
             way,
             begin,
-            mut facts,
+            mut inbox,
             mut finished,
         } = distant;
         let (place, seat) = (way.place(), Arc::clone(way.seat()));
@@ -125,7 +125,13 @@ impl Turner {
             Err(reason) => return Err(fault(reason, finished)),
         };
         let past = items.len();
-        let sources = new_items(&history, begin.as_ref(), &facts, &finished, &mut items);
+        let sources = new_items(
+            &history,
+            begin.as_ref(),
+            &inbox.facts,
+            &finished,
+            &mut items,
+        );
         drop(history);
         let mut steps = match ask_host(&seat, way.beginning(), &items).await {
             Ok(steps) => steps,
@@ -146,7 +152,7 @@ impl Turner {
             steps.truncate(late);
             match late.checked_sub(past).and_then(|index| sources.get(index)) {
                 Some(Source::Inbox(index)) => {
-                    facts.truncate(*index);
+                    inbox.keep_first(*index);
                     self.node.results.store(std::mem::take(&mut finished));
                 }
                 Some(Source::Finished(index)) => {
@@ -164,7 +170,7 @@ impl Turner {
                 resumed,
                 begin,
                 beginning: None,
-                facts,
+                inbox,
                 finished,
             }),
             Err(reason) => Err(fault(reason, finished)),

@@ -13,6 +13,7 @@ use crate::persistence::model::{ClaimedTask, NewTask, PlacedTask, TaskPlace, Tur
 use crate::worker::Slot;
 
 /// Slots held for the tasks of one turn until it is committed.
+#[derive(Default)]
 pub(super) struct HandOver {
     /// By the task's place in the turn.
     slots: Vec<Option<Held>>,
@@ -41,7 +42,7 @@ impl HandOver {
         let new_sequential = commit.tasks.iter().filter(|t| t.options.sequential).count();
         // In line behind one that is not finished it cannot be leased; an activity that ends with this very turn is over.
         let mut line_free = new_sequential > 0
-            && program.history().pending_activities().count() <= commit.tasks.len();
+            && program.history().pending_activities().len() <= commit.tasks.len();
         let mut shares = shares(node, &commit.tasks);
         let mut shared = false;
         for task in &mut commit.tasks {
@@ -59,11 +60,17 @@ impl HandOver {
             let held = if ended > 0 && may_pass_on() {
                 ended -= 1;
                 Some(Held::OfEnded)
-            } else if !spare.is_empty() && may_pass_on() {
-                spare.pop().map(Held::Slot)
             } else {
-                let slot = node.pool.reserve(&task.activity_type, &task.options);
-                slot.map(Held::Slot)
+                let slot = if !spare.is_empty() && may_pass_on() {
+                    spare.pop()
+                } else {
+                    node.pool.reserve(&task.activity_type, &task.options)
+                };
+                slot.map(|mut slot| {
+                    // Counted before the commit, so that the next tasks of the set see it.
+                    slot.holds(task.input.len());
+                    Held::Slot(slot)
+                })
             };
             task.lease = held.is_some();
             if let Some(left) = share.filter(|_| held.is_some()) {

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::desk::{Desk, Overheard};
+use crate::chores::Troubles;
 use crate::hosting::{Engines, TaskBell};
 use crate::persistence::model::Next;
 use crate::persistence::{Bell, Bug, Ring, planted};
@@ -33,6 +34,8 @@ pub(crate) struct Hub {
     pub(crate) messages: Notify,
     /// Leases may have run out.
     pub(crate) leases: Notify,
+    /// Which chores fail.
+    pub(crate) troubles: Arc<Troubles>,
     /// Leases had run out: others of the same worker run out next.
     pub(crate) lookout: Notify,
     /// What others see of this process has changed: a sign of life is due now.
@@ -61,6 +64,7 @@ impl Hub {
             turns: Notify::new(),
             messages: Notify::new(),
             leases: Notify::new(),
+            troubles: Arc::default(),
             lookout: Notify::new(),
             signs: Notify::new(),
             due: DueBell::new(!housekeeping),

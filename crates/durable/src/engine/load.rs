@@ -1,12 +1,12 @@
 //! Gets a set of runs ready for their turns: the facts that wait, and the program, kept or rebuilt.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use durable_core::{
-    HistoryState, NumberedEvent, Payload, Program, ProgramState, ReplayMode, Replayer, RunIdentity,
-    Turn, effective_history,
+    HistoryState, NumberedEvent, Payload, Program, ProgramState, ReplayError, ReplayMode, Replayer,
+    RunIdentity, Turn, WorkflowEvent, effective_history,
 };
 use futures_util::future::join_all;
 use tracing::{debug, warn};
@@ -16,11 +16,12 @@ use super::beginning::Beginning;
 use super::cache::{Kept, Place};
 use super::desk::Wanted;
 use super::elsewhere::{Distant, Way};
+use super::node::Node;
 use super::turner::{Fault, Turner, panic_text};
 use crate::codec::payloads::HoldsPayloads as _;
 use crate::hosting::Seat;
-use crate::persistence::StoreResult;
-use crate::persistence::model::{ClaimedTurn, Fact, RunRecord};
+use crate::persistence::model::{ClaimedTurn, Fact, History, RunRecord};
+use crate::persistence::{StoreError, StoreResult, whole_history};
 use crate::runtime::Runtime;
 use crate::worker::Finished;
 use crate::workflow::{Birth, RunInfo, WorkflowRegistry};
@@ -46,8 +47,52 @@ pub(super) struct Loaded {
     pub(super) begin: Option<Payload>,
     /// The run does not exist yet: it is started with this turn.
     pub(super) beginning: Option<Box<Beginning>>,
-    pub(super) facts: Vec<Fact>,
+    pub(super) inbox: Inbox,
     pub(super) finished: Vec<Finished>,
+}
+
+/// What of a run's inbox a turn is given.
+pub(super) struct Inbox {
+    /// Facts, by arrival.
+    pub(super) facts: Vec<Fact>,
+    /// Facts up to this arrival are taken with them.
+    pub(super) through: i64,
+    /// Whether others are known to wait behind those.
+    pub(super) more: bool,
+    /// Facts up to this arrival were taken before.
+    consumed: i64,
+}
+
+impl Inbox {
+    /// Nothing of it was looked at.
+    const fn unseen(place: &Place) -> Self {
+        Self {
+            facts: Vec::new(),
+            through: place.consumed,
+            more: false,
+            consumed: place.consumed,
+        }
+    }
+
+    fn of(turn: &mut ClaimedTurn) -> Self {
+        Self {
+            through: turn.facts_through,
+            more: turn.has_more(),
+            consumed: turn.run.consumed,
+            facts: std::mem::take(&mut turn.facts),
+        }
+    }
+
+    /// Leaves all but the first of its facts for a later turn.
+    pub(super) fn keep_first(&mut self, facts: usize) {
+        if facts >= self.facts.len() {
+            return;
+        }
+        self.facts.truncate(facts);
+        let last = self.facts.last();
+        self.through = last.map_or(self.consumed, |fact| fact.arrival);
+        self.more = true;
+    }
 }
 
 /// Loads a set.
@@ -57,7 +102,8 @@ pub(super) struct Loader<'a> {
 
 /// A run whose program has to be rebuilt.
 struct Cold {
-    turn: ClaimedTurn,
+    run: RunRecord,
+    inbox: Inbox,
     finished: Vec<Finished>,
 }
 
@@ -85,7 +131,8 @@ impl<'a> Loader<'a> {
                         ..
                     },
                 ) if kept.place.is_usable() && !may_have_been_overtaken(&kept, &finished) => {
-                    loaded.push(warm(kept, Vec::new(), finished));
+                    let inbox = Inbox::unseen(&kept.place);
+                    loaded.push(warm(kept, inbox, finished));
                 }
                 (kept, wanted) => unseen.push((run_id, kept, wanted)),
             }
@@ -111,13 +158,14 @@ impl<'a> Loader<'a> {
     fn loaded(&self, run: &RunRecord, mut program: ProgramState, resumed: Turn) -> Loaded {
         let (hub, run_id) = (Arc::clone(&self.turner.node.hub), run.id);
         program.on_foreign_wake(Arc::new(move || hub.ready_runs([run_id])));
+        let place = place_of(run);
         Loaded {
             program,
-            place: place_of(run),
+            inbox: Inbox::unseen(&place),
+            place,
             resumed,
             begin: None,
             beginning: None,
-            facts: Vec::new(),
             finished: Vec::new(),
         }
     }
@@ -157,13 +205,7 @@ impl<'a> Loader<'a> {
                 debug!(%run_id, "the run does not exist any more");
                 continue;
             };
-            // A reset takes what is of no use any more out of the inbox: it was counted, and nobody will ever see it. What was read now is all
-            // that is left of what had arrived, so the last of it stands for the rest.
-            match turn.facts.last_mut() {
-                Some(last) => last.arrival = last.arrival.max(wanted.arrived),
-                None => turn.run.consumed = turn.run.consumed.max(wanted.arrived),
-            }
-            let finished = wanted.finished;
+            let mut finished = wanted.finished;
             if !self.turner.is_for_us(&turn.run) {
                 self.turner.leave_to_others(&turn.run, finished);
                 continue;
@@ -176,12 +218,34 @@ impl<'a> Loader<'a> {
                 self.turner.block(fault).await;
                 continue;
             }
+            let inbox = Inbox::of(&mut turn);
+            if inbox.more && inbox.facts.is_empty() {
+                // The facts of other runs of the set left no room for this run's: it is read again
+                // with a later set.
+                if let Some(kept) = kept {
+                    self.turner.keep(kept.program, kept.place);
+                }
+                self.turner.once_more(run_id, finished);
+                continue;
+            }
+            if inbox.more && !finished.is_empty() {
+                // What ended here comes behind all that waits, so that a run cannot end over facts
+                // that it could have seen.
+                self.turner
+                    .node
+                    .results
+                    .store(std::mem::take(&mut finished));
+            }
             match kept.filter(|kept| is_current(kept, &turn.run)) {
                 Some(mut kept) => {
                     kept.place.consumed = turn.run.consumed;
-                    loaded.push(warm(kept, turn.facts, finished));
+                    loaded.push(warm(kept, inbox, finished));
                 }
-                None => cold.push(Cold { turn, finished }),
+                None => cold.push(Cold {
+                    run: turn.run,
+                    inbox,
+                    finished,
+                }),
             }
         }
         let rebuilt = join_all(cold.into_iter().map(|run| self.rebuild(run))).await;
@@ -207,75 +271,204 @@ impl<'a> Loader<'a> {
 
     /// Replays a run. None: the store could not be read, it comes again later.
     async fn rebuild(&self, cold: Cold) -> Result<Option<Ready>, Box<Fault>> {
-        let Cold { turn, finished } = cold;
-        let run = &turn.run;
+        let Cold {
+            run,
+            inbox,
+            finished,
+        } = cold;
+        let run = &run;
         let fault = |reason: String, finished| {
             let node = &self.turner.node;
             Box::new(Fault::of_run(node, run, reason, finished))
         };
-        let events = if run.sequence == run.history_start {
-            Vec::new()
-        } else {
-            let history = self
-                .turner
-                .node
-                .store
-                .load_history(run.id, run.history_start);
-            match history.await {
-                Ok(Some(mut history)) => {
-                    if history.events.has_encoded() {
-                        return Err(fault(STILL_ENCODED.to_owned(), finished));
-                    }
-                    let events = history.events.into_iter();
-                    events
-                        // A turn of another process may have come in between: the one at hand is for what was loaded first.
-                        .filter(|event| event.sequence_num <= run.sequence)
-                        .map(|event| (event.sequence_num, event.event))
-                        .collect()
-                }
-                Ok(None) => return Ok(None),
-                Err(error) if !error.is_retryable() && !error.is_outcome_unknown() => {
-                    let reason = format!("its history cannot be read: {error}");
-                    return Err(fault(reason, finished));
-                }
-                Err(error) => {
-                    let wanted = Wanted {
-                        rung: true,
-                        finished,
-                        ..Wanted::default()
-                    };
-                    self.turner
-                        .put_off(vec![(run.id, None, wanted)], &error)
-                        .await;
-                    return Ok(None);
-                }
-            }
-        };
         let node = &self.turner.node;
-        let begin = (run.sequence == run.history_start).then(|| run.input.clone());
         let elsewhere = node
             .workflows
             .elsewhere_for(&run.workflow_type, &run.version);
-        if let Some(host) = elsewhere {
+        let replayed = match elsewhere {
+            Some(_) => whole(node, run).await.map(Replayed::Told),
+            None => self.replay(run).await,
+        };
+        let replayed = match replayed {
+            Ok(replayed) => replayed,
+            Err(Unread::Gone) => return Ok(None),
+            Err(Unread::Fault(reason)) => return Err(fault(reason, finished)),
+            Err(Unread::Store(error)) => {
+                let wanted = Wanted {
+                    rung: true,
+                    finished,
+                    ..Wanted::default()
+                };
+                self.turner
+                    .put_off(vec![(run.id, None, wanted)], &error)
+                    .await;
+                return Ok(None);
+            }
+        };
+        let begin = (run.sequence == run.history_start).then(|| run.input.clone());
+        if let (Some(host), Replayed::Told(events)) = (elsewhere, &replayed) {
+            let events = events.clone();
             let seat = Seat::new(birth(run, &node.runtime).info, host);
-            let run = Box::new(turn.run);
+            let run = Box::new(run.clone());
             return Ok(Some(Ready::Elsewhere(Box::new(Distant {
                 way: Way::Told { run, events, seat },
                 begin,
-                facts: turn.facts,
+                inbox,
                 finished,
             }))));
         }
-        match rebuild(&node.workflows, &node.runtime, run, events) {
-            Ok((program, resumed)) => Ok(Some(Ready::Here(Box::new(Loaded {
-                begin,
-                facts: turn.facts,
-                finished,
-                ..self.loaded(run, program, resumed)
-            })))),
-            Err(reason) => Err(fault(reason, finished)),
+        let Replayed::Here(program, resumed) = replayed else {
+            return Ok(None);
+        };
+        Ok(Some(Ready::Here(Box::new(Loaded {
+            begin,
+            inbox,
+            finished,
+            ..self.loaded(run, *program, resumed)
+        }))))
+    }
+
+    /// Gives a new program its history, page by page: no more than a page is held at once.
+    async fn replay(&self, run: &RunRecord) -> Result<Replayed, Unread> {
+        let node = &self.turner.node;
+        let program = node.workflows.program(birth(run, &node.runtime));
+        let program = program.ok_or_else(|| {
+            Unread::Fault(format!("this build has no workflow {}", run.workflow_type))
+        })?;
+        if run.sequence == run.history_start {
+            let (program, resumed) = replayed(program, run, Vec::new()).map_err(Unread::Fault)?;
+            return Ok(Replayed::Here(Box::new(program), resumed));
+        }
+        let counts = if run.epoch == 0 {
+            None
+        } else {
+            Some(self.what_counts(run).await?)
+        };
+        let mut replayer = Replayer::new(identity_of(run), program, ReplayMode::Normal);
+        let mut pages = Pages::of(node, run);
+        while let Some(page) = pages.next().await? {
+            let push = AssertUnwindSafe(|| {
+                for (sequence_num, event) in page {
+                    let is_counted = |counts: &BTreeSet<i64>| counts.contains(&sequence_num);
+                    if counts.as_ref().is_none_or(is_counted) {
+                        replayer.push(sequence_num, event)?;
+                    }
+                }
+                Ok::<(), ReplayError>(())
+            });
+            outcome(catch_unwind(push)).map_err(Unread::Fault)?;
+        }
+        let resumed = catch_unwind(AssertUnwindSafe(|| replayer.resume()));
+        let (program, resumed) = outcome(resumed).map_err(Unread::Fault)?;
+        Ok(Replayed::Here(Box::new(program), resumed))
+    }
+
+    /// Numbers of the events that resets have left: what they are is of no matter here, so that
+    /// only their marks are kept.
+    async fn what_counts(&self, run: &RunRecord) -> Result<BTreeSet<i64>, Unread> {
+        let mut marks = Vec::new();
+        let mut pages = Pages::of(&self.turner.node, run);
+        while let Some(page) = pages.next().await? {
+            marks.extend(page.into_iter().map(|(sequence_num, event)| {
+                let mark = match event {
+                    mark @ WorkflowEvent::WorkflowReset { .. } => mark,
+                    WorkflowEvent::WorkflowContinuedAsNew { iteration, .. } => {
+                        let input = Payload::ABSENT;
+                        WorkflowEvent::WorkflowContinuedAsNew { iteration, input }
+                    }
+                    _ => WorkflowEvent::TimerFired {
+                        timer_id: String::new(),
+                    },
+                };
+                (sequence_num, mark)
+            }));
+        }
+        let history = effective_history(marks).map_err(|error| Unread::Fault(error.to_string()))?;
+        Ok(history
+            .events
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect())
+    }
+}
+
+/// A run's program, or what the process that has its code is told.
+enum Replayed {
+    Here(Box<ProgramState>, Turn),
+    Told(Vec<NumberedEvent>),
+}
+
+/// Why a history was not read.
+enum Unread {
+    /// The run does not exist any more.
+    Gone,
+    /// This build cannot read it.
+    Fault(String),
+    /// The store could not be reached.
+    Store(StoreError),
+}
+
+impl Unread {
+    fn of(error: StoreError) -> Self {
+        if error.is_retryable() || error.is_outcome_unknown() {
+            Self::Store(error)
+        } else {
+            Self::Fault(format!("its history cannot be read: {error}"))
         }
     }
+}
+
+/// The history of a run's current iteration, up to the event that was its last when the run was
+/// loaded.
+struct Pages<'a> {
+    node: &'a Node,
+    run: &'a RunRecord,
+    after: i64,
+}
+
+impl<'a> Pages<'a> {
+    const fn of(node: &'a Node, run: &'a RunRecord) -> Self {
+        Self {
+            node,
+            run,
+            after: run.history_start,
+        }
+    }
+
+    /// The next page; none behind the last one.
+    async fn next(&mut self) -> Result<Option<Vec<NumberedEvent>>, Unread> {
+        if self.after >= self.run.sequence {
+            return Ok(None);
+        }
+        let page = self.node.store.load_history(self.run.id, self.after).await;
+        let page = page.map_err(Unread::of)?.ok_or(Unread::Gone)?;
+        let Some(last) = page.events.last() else {
+            return Ok(None);
+        };
+        self.after = last.sequence_num;
+        numbered(page, self.run).map(Some)
+    }
+}
+
+/// The whole history of a run's current iteration, for the process that has the run's code. It is
+/// one message, and held in memory as a whole, so that its size is limited.
+async fn whole(node: &Node, run: &RunRecord) -> Result<Vec<NumberedEvent>, Unread> {
+    let history = whole_history(&*node.store, run.id, run.history_start).await;
+    let history = history.map_err(Unread::of)?.ok_or(Unread::Gone)?;
+    numbered(history, run)
+}
+
+/// The events of a page with their numbers, up to the last event that the run had when it was
+/// loaded: a turn of another process may have added others since.
+fn numbered(mut page: History, run: &RunRecord) -> Result<Vec<NumberedEvent>, Unread> {
+    if page.events.has_encoded() {
+        return Err(Unread::Fault(STILL_ENCODED.to_owned()));
+    }
+    let events = page.events.into_iter();
+    let events = events.filter(|event| event.sequence_num <= run.sequence);
+    Ok(events
+        .map(|event| (event.sequence_num, event.event))
+        .collect())
 }
 
 /// Rebuilds a run's program from the events of its current iteration, and what its last fact leads to if that was not decided.
@@ -297,11 +490,7 @@ pub(crate) fn replayed(
     run: &RunRecord,
     events: Vec<NumberedEvent>,
 ) -> Result<(ProgramState, Turn), String> {
-    let identity = RunIdentity {
-        run_id: run.id,
-        epoch: run.epoch,
-        iteration: run.iteration,
-    };
+    let identity = identity_of(run);
     if events.is_empty() {
         let history = HistoryState::after(run.sequence);
         let state = ProgramState::after(identity, program, history);
@@ -315,10 +504,23 @@ pub(crate) fn replayed(
         }
         replayer.resume()
     }));
-    match replayed {
-        Ok(Ok(replayed)) => Ok(replayed),
+    outcome(replayed)
+}
+
+/// What the workflow's code came to; its panic is the run's trouble.
+fn outcome<T, E: ToString>(code: std::thread::Result<Result<T, E>>) -> Result<T, String> {
+    match code {
+        Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(error.to_string()),
         Err(panic) => Err(format!("the workflow panicked: {}", panic_text(&*panic))),
+    }
+}
+
+const fn identity_of(run: &RunRecord) -> RunIdentity {
+    RunIdentity {
+        run_id: run.id,
+        epoch: run.epoch,
+        iteration: run.iteration,
     }
 }
 
@@ -327,16 +529,16 @@ fn may_have_been_overtaken(kept: &Kept, finished: &[Finished]) -> bool {
     let in_line = finished
         .iter()
         .any(|finished| finished.task.options.sequential);
-    in_line && kept.program.history().pending_activities().count() > finished.len()
+    in_line && kept.program.history().pending_activities().len() > finished.len()
 }
 
-fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Ready {
+fn warm(kept: Kept, inbox: Inbox, finished: Vec<Finished>) -> Ready {
     if let Some(seat) = kept.place.seat.clone() {
         let kept = Box::new(kept);
         return Ready::Elsewhere(Box::new(Distant {
             way: Way::Kept { kept, seat },
             begin: None,
-            facts,
+            inbox,
             finished,
         }));
     }
@@ -346,7 +548,7 @@ fn warm(kept: Kept, facts: Vec<Fact>, finished: Vec<Finished>) -> Ready {
         resumed: Turn::default(),
         begin: None,
         beginning: None,
-        facts,
+        inbox,
         finished,
     }))
 }

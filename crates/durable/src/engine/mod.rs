@@ -26,6 +26,7 @@ mod question;
 mod settings;
 mod settle;
 mod stops;
+mod too_large;
 mod turner;
 
 use std::future::Future;
@@ -36,13 +37,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use uuid::Uuid;
 
+pub use crate::chores::ChoreTrouble;
 pub(crate) use beginning::Beginning;
 pub use builder::EngineBuilder;
 pub(crate) use desk::{Desk, Origin};
 pub(crate) use hub::{Hub, Watch};
 pub(crate) use node::{Hosted, Node};
 pub(crate) use question::Reader;
-pub use settings::{ChoreSettings, Settings, TurnSettings};
+pub use settings::{ChoreSettings, DetailRetention, Settings, TurnSettings};
 pub(crate) use stops::RunningActivity;
 pub(crate) use turner::{Turner, panic_text};
 

@@ -17,6 +17,7 @@ use crate::hosting::RemoteWorkers;
 use crate::observability::{DurableMetrics, Listeners};
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::{ClaimedTask, RunRecord, WorkerBeat, WorkerInfo, WorkerStatus};
+use crate::reliability::BackpressureCoordinator;
 use crate::runtime::Runtime;
 use crate::worker::{HeartbeatBatcher, ResultListener, ResultSink, WorkerPool};
 use crate::workflow::WorkflowRegistry;
@@ -38,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) store_ahead_us: AtomicI64,
     pub(crate) metrics: DurableMetrics,
     pub(crate) listeners: Arc<Listeners>,
+    /// Refuses starts while too much waits.
+    pub(crate) admission: Option<Arc<BackpressureCoordinator>>,
 }
 
 /// What a process says about the workflows it hosts, in the registry of workers.

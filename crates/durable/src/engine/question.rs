@@ -15,6 +15,7 @@ use crate::error::Kind;
 use crate::hosting::HostError;
 use crate::persistence::WorkflowEventStore;
 use crate::persistence::model::RunRecord;
+use crate::persistence::whole_history;
 use crate::runtime::Runtime;
 use crate::workflow::{Answer, Question, WorkflowRegistry};
 
@@ -115,7 +116,7 @@ impl Reader<'_> {
         for _ in 0..LOOKS_MAX {
             let run = self.store.get_run(run_id).await?;
             let after = run.ok_or(Kind::NotFound(run_id))?.history_start;
-            let history = self.store.load_history(run_id, after).await?;
+            let history = whole_history(self.store, run_id, after).await?;
             let history = history.ok_or(Kind::NotFound(run_id))?;
             let run = history.run;
             if !self.workflows.hosts(&run.workflow_type, &run.version) {

@@ -82,6 +82,8 @@ pub struct ChoreSettings {
     pub batch: usize,
     /// How long finished runs are kept; none: for ever.
     pub retention: Option<Duration>,
+    /// How long details of runs that go on are kept, and of what belongs to no run.
+    pub details: DetailRetention,
     /// How often old runs are looked for.
     pub retention_interval: Duration,
     /// How often counts are sampled for dashboards; none: never.
@@ -95,9 +97,66 @@ impl Default for ChoreSettings {
             fallback_poll: Duration::from_secs(10),
             reap_interval: Duration::from_secs(5),
             batch: 500,
-            retention: Some(Duration::from_secs(30 * 24 * 60 * 60)),
+            retention: Some(DAY * 30),
+            details: DetailRetention::default(),
             retention_interval: Duration::from_secs(60 * 60),
             sample_interval: None,
+        }
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long details are kept although their run may go on; none: for ever.
+///
+/// A run that has ended is deleted as a whole, see [`ChoreSettings::retention`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DetailRetention {
+    /// Events of earlier iterations (continue-as-new).
+    pub history: Option<Duration>,
+    /// Signals that a turn took and updates that were answered. A signal or update that is sent
+    /// again with the same id counts as
+    /// repeated for so long.
+    pub signals: Option<Duration>,
+    /// Log lines of activities.
+    pub step_logs: Option<Duration>,
+    /// Outbox events that were published or given up.
+    pub outbox: Option<Duration>,
+    /// Dead letters about which a decision was made.
+    pub dead_letters: Option<Duration>,
+    /// Results of `run_once`, which belong to no run: for so long a key is not executed again.
+    pub once_results: Option<Duration>,
+    /// Workers that have stopped.
+    pub workers: Option<Duration>,
+    /// Totals by the hour; older ones are kept by the day.
+    pub totals: Option<Duration>,
+}
+
+impl DetailRetention {
+    /// Everything is kept.
+    pub const KEEP: Self = Self {
+        history: None,
+        signals: None,
+        step_logs: None,
+        outbox: None,
+        dead_letters: None,
+        once_results: None,
+        workers: None,
+        totals: None,
+    };
+}
+
+impl Default for DetailRetention {
+    fn default() -> Self {
+        Self {
+            history: Some(DAY * 30),
+            signals: Some(DAY * 30),
+            step_logs: Some(DAY * 30),
+            outbox: Some(DAY * 30),
+            dead_letters: Some(DAY * 90),
+            once_results: Some(DAY * 365),
+            workers: Some(DAY * 7),
+            totals: Some(DAY * 60),
         }
     }
 }

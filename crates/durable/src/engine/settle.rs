@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use durable_core::ProgramState;
+use durable_core::{Failure, ProgramState};
 use tracing::{debug, error, warn};
 use uuid::Uuid;
 
 use super::beginning::AskedBy;
 use super::cache::Kept;
 use super::desk::Wanted;
+use super::hand_over::HandOver;
 use super::stops::Stops;
+use super::too_large::{failing, failure_of, too_many_attributes};
 use super::turner::{Decided, Fault, Turner};
 use crate::persistence::model::{
     Committed, Next, Rejection, RunRecord, TaskPlace, TurnCommit, TurnOutcome,
@@ -26,13 +28,15 @@ const RETRY_MS_MAX: u64 = 2_000;
 const LINE_TYPES_MAX: usize = 32;
 
 impl Turner {
-    /// Commits; programs that wait for more stay in memory.
-    pub(super) async fn commit(&self, mut decided: Vec<Decided>) {
+    /// Commits; programs that wait for more stay in memory. Answers the turns whose runs another
+    /// transaction has locked: nothing became of
+    /// them yet, and the others went on without them.
+    pub(super) async fn commit(&self, mut decided: Vec<Decided>) -> Vec<Decided> {
         if decided.is_empty() {
-            return;
+            return Vec::new();
         }
         if planted(Bug::ListenerToldEarly) {
-            decided.iter().for_each(|turn| self.tell(turn));
+            decided.iter().for_each(|turn| self.tell(turn, None));
         }
         let runs = decided.iter().map(|turn| turn.commit.run_id);
         let _told_in_order = self.node.listeners.hold(runs);
@@ -42,6 +46,7 @@ impl Turner {
         let stops: Vec<Stops> = stops.collect();
         match self.commit_until_known(&mut decided).await {
             Ok(outcomes) => {
+                let mut locked = Vec::new();
                 for ((turn, outcome), stops) in decided.into_iter().zip(outcomes).zip(stops) {
                     match outcome {
                         TurnOutcome::Committed(committed) => {
@@ -49,35 +54,77 @@ impl Turner {
                         }
                         // It is started on its own, or was meanwhile.
                         TurnOutcome::Rejected(_) if turn.asked_by.is_some() => {}
-                        TurnOutcome::Rejected(why) => self.settle_rejected(turn, &why).await,
+                        TurnOutcome::Rejected(why) => {
+                            locked.extend(self.settle_rejected(turn, &why).await);
+                        }
                     }
                 }
+                locked
             }
+            Err(StoreError::Busy { runs }) => self.commit_without(decided, &runs).await,
             Err(error) if decided.len() > 1 => {
                 // One of them is refused and takes the others with it: each on its own.
                 warn!(%error, turns = decided.len(), "a set of turns was refused; committing one by one");
+                let mut locked = Vec::new();
                 for turn in decided.drain(..) {
-                    Box::pin(self.commit(vec![turn])).await;
+                    locked.extend(Box::pin(self.commit(vec![turn])).await);
                 }
+                locked
             }
             Err(error) => {
                 let turn = decided.remove(0);
                 if turn.asked_by.is_some() {
                     // Whoever starts it on its own is told.
                     debug!(run_id = %turn.commit.run_id, %error, "the run is not started with its turn");
-                    return;
+                    return Vec::new();
                 }
                 if !turn.finished.is_empty() {
                     // What ended here goes by the inbox: the result is what cannot be stored, or the next turn is refused without it.
                     debug!(run_id = %turn.commit.run_id, %error, "the turn is taken apart");
                     self.node.results.store(turn.finished);
-                    return;
+                    return Vec::new();
+                }
+                if let Some(failure) = failure_of(&error)
+                    && !matches!(turn.commit.next, Next::Fail { .. })
+                {
+                    return self.fail_over_limit(turn, failure).await;
                 }
                 let reason = format!("the turn cannot be stored: {error}");
                 let fault = Fault::new(&turn.place, reason, turn.finished);
                 self.block(fault).await;
+                Vec::new()
             }
         }
+    }
+
+    /// Commits, in place of a turn that the store refused for a limit, one that fails the run.
+    async fn fail_over_limit(&self, mut turn: Decided, failure: Failure) -> Vec<Decided> {
+        let run_id = turn.commit.run_id;
+        warn!(%run_id, error = %failure.message, "the run fails: its turn is over a limit");
+        let turn_id = self.node.runtime.new_id();
+        turn.commit = failing(&turn.commit, failure, turn_id);
+        turn.hand_over = HandOver::default();
+        Box::pin(self.commit(vec![turn])).await
+    }
+
+    /// Commits the turns whose runs are not locked, and answers the others.
+    async fn commit_without(&self, decided: Vec<Decided>, locked: &[Uuid]) -> Vec<Decided> {
+        let is_locked = |turn: &Decided| locked.contains(&turn.commit.run_id);
+        let (mut aside, mut others): (Vec<_>, Vec<_>) = decided.into_iter().partition(is_locked);
+        debug!(
+            turns = aside.len(),
+            "another transaction has the runs of turns locked"
+        );
+        if aside.is_empty() {
+            // It is not known which: the halves tell.
+            let half = others.split_off(others.len() / 2);
+            if others.is_empty() {
+                return half;
+            }
+            aside = Box::pin(self.commit(half)).await;
+        }
+        aside.extend(Box::pin(self.commit(others)).await);
+        aside
     }
 
     /// Sends the same turns until the store says what became of them: their ids make that safe.
@@ -102,6 +149,9 @@ impl Turner {
                         .map(|turn| taken_as_done(&turn.commit))
                         .collect());
                 }
+                // Nothing was written by this try, and the turns' ids tell if an earlier one was
+                // carried out.
+                Err(error @ StoreError::Busy { .. }) => return Err(error),
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     if planted(Bug::UnknownCommitMadeAnew) {
                         for turn in decided.iter_mut() {
@@ -120,16 +170,16 @@ impl Turner {
     }
 
     /// Tells listeners what a turn came to.
-    fn tell(&self, turn: &Decided) {
+    fn tell(&self, turn: &Decided, last: Option<i64>) {
         let workflow_type = turn.program.program().workflow_type();
         let iteration = turn.program.identity().iteration;
         let listeners = &self.node.listeners;
-        listeners.turned(workflow_type, iteration, &turn.commit);
+        listeners.turned(workflow_type, iteration, &turn.commit, last);
     }
 
     fn settle_committed(&self, turn: Decided, committed: Committed, stops: &Stops) {
         if !planted(Bug::ListenerToldEarly) {
-            self.tell(&turn);
+            self.tell(&turn, Some(committed.sequence));
         }
         let Decided {
             mut commit,
@@ -224,7 +274,9 @@ impl Turner {
         }
     }
 
-    async fn settle_rejected(&self, turn: Decided, rejection: &Rejection) {
+    /// Answers the turn that fails the run in place of this one, if the run is locked by another
+    /// transaction.
+    async fn settle_rejected(&self, turn: Decided, rejection: &Rejection) -> Vec<Decided> {
         let run_id = turn.commit.run_id;
         debug!(%run_id, %rejection, "the turn was not accepted");
         match rejection {
@@ -250,24 +302,19 @@ impl Turner {
                     };
                     self.cache.keep(kept, self.node.runtime.instant());
                 }
-                let arrived = match rejection {
-                    Rejection::UnseenFacts { arrivals } => *arrivals,
-                    _ => 0,
-                };
-                let wanted = Wanted {
-                    rung: true,
-                    finished: turn.finished,
-                    arrived,
-                    ..Wanted::default()
-                };
-                self.node.hub.desk.again(run_id, wanted);
+                self.once_more(run_id, turn.finished);
             }
             Rejection::IdInUse { .. } | Rejection::ResetOutside { .. } => {
                 let reason = format!("the turn is not possible: {rejection}");
                 let fault = Fault::new(&turn.place, reason, turn.finished);
                 self.block(fault).await;
             }
+            Rejection::Attributes { found } => {
+                let failure = too_many_attributes(*found);
+                return self.fail_over_limit(turn, failure).await;
+            }
         }
+        Vec::new()
     }
 
     pub(super) fn once_more(&self, run_id: Uuid, finished: Vec<Finished>) {

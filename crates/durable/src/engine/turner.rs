@@ -11,8 +11,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use durable_core::{ProgramState, TurnError};
+use tokio::sync::Semaphore;
 use tracing::{error, warn};
 use uuid::Uuid;
 
@@ -22,8 +24,9 @@ use super::cache::{Cache, Kept, Place};
 use super::decide::{Decision, Given, conclude, decide};
 use super::desk::Set;
 use super::hand_over::HandOver;
-use super::load::{Loaded, Loader, Ready};
+use super::load::{Inbox, Loaded, Loader, Ready};
 use super::node::Node;
+use super::too_large::{failing, failure_of};
 use crate::persistence::limits::{TEXT_BYTES_MAX, clip};
 use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, RunRecord, TurnCommit};
 use crate::persistence::{Bug, check, planted};
@@ -34,7 +37,17 @@ use crate::worker::{Finished, Slot};
 pub(crate) struct Turner {
     pub(crate) node: Arc<Node>,
     pub(crate) cache: Cache,
+    /// Of turns whose runs another transaction has locked.
+    lane: Semaphore,
 }
+
+/// First wait before the turn of a run that another transaction has locked is committed again;
+/// doubles up to the largest.
+const LOCKED_AGAIN: Duration = Duration::from_millis(50);
+/// Largest such wait.
+const LOCKED_AGAIN_MAX: Duration = Duration::from_secs(1);
+/// Most such turns that are tried at once: the others' commits need the connections.
+const LOCKED_AT_ONCE: usize = 2;
 
 /// A turn that was decided and is to be committed.
 pub(super) struct Decided {
@@ -52,7 +65,8 @@ pub(super) struct Undecided {
     pub(super) decision: Decision,
     pub(super) program: ProgramState,
     pub(super) place: Place,
-    pub(super) facts_through: i64,
+    /// What of the inbox it has taken: all that is left in it.
+    pub(super) inbox: Inbox,
     pub(super) finished: Vec<Finished>,
     /// The run does not exist yet: it is started with this turn.
     pub(super) beginning: Option<Box<Beginning>>,
@@ -67,7 +81,8 @@ impl Turner {
             turns.cached_programs_max
         };
         let cache = Cache::new(max, turns.cached_events_max);
-        Self { node, cache }
+        let lane = Semaphore::new(LOCKED_AT_ONCE);
+        Self { node, cache, lane }
     }
 
     /// One committer: until the desk is closed and empty.
@@ -146,7 +161,13 @@ impl Turner {
         }
         // What was not needed is free for others while the set is committed.
         drop(spare);
-        self.commit(decided).await;
+        for turn in self.commit(decided).await {
+            // Another transaction has the run. It stays in hand, and keeps nobody waiting: its
+            // commit is one of its own.
+            let run_id = turn.place.run_id;
+            runs.retain(|other| *other != run_id);
+            self.spawn_apart("locked runs", run_id, |turner| turner.commit_apart(turn));
+        }
         let down = runs.into_iter().map(|run| (run, self.cache.holds(run)));
         self.node.hub.desk.put_down(down.collect::<Vec<_>>());
     }
@@ -154,9 +175,23 @@ impl Turner {
     /// Commits a turn beside the committers.
     pub(super) async fn commit_apart(self: Arc<Self>, turn: Decided) {
         let run_id = turn.place.run_id;
-        self.commit(vec![turn]).await;
+        self.commit_alone(turn).await;
         let kept = self.cache.holds(run_id);
         self.node.hub.desk.put_down([(run_id, kept)]);
+    }
+
+    /// Commits a turn, however long another transaction has its run locked. Of all turns that meet
+    /// a lock only a few are tried at once.
+    pub(super) async fn commit_alone(&self, turn: Decided) {
+        let runtime = &self.node.runtime;
+        let mut turns = self.commit(vec![turn]).await;
+        let mut wait = LOCKED_AGAIN;
+        while let Some(turn) = turns.pop() {
+            runtime.sleep(runtime.jittered(wait)).await;
+            wait = (wait * 2).min(LOCKED_AGAIN_MAX);
+            let _lane = self.lane.acquire().await;
+            turns = self.commit(vec![turn]).await;
+        }
     }
 
     /// Takes a turn beside the committers.
@@ -185,10 +220,11 @@ impl Turner {
             resumed,
             begin,
             beginning,
-            mut facts,
+            mut inbox,
             finished,
         } = loaded;
-        let nothing = begin.is_none() && facts.is_empty() && finished.is_empty();
+        // Numbers that were counted and have no fact any more are taken with a turn of their own.
+        let nothing = begin.is_none() && inbox.through <= place.consumed && finished.is_empty();
         if nothing && resumed.events.is_empty() && !program.waits_for_local() {
             // Rung for without a fact: something else than a fact may have woken the code.
             return match guarded(|| program.check()) {
@@ -199,25 +235,27 @@ impl Turner {
                 Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),
             };
         }
-        let facts_through = facts.last().map_or(place.consumed, |fact| fact.arrival);
         if planted(Bug::ArrivalsForgotten) {
-            facts.truncate(1);
+            inbox.facts.truncate(1);
         }
         let given = Given {
             begin,
-            facts: &facts,
+            facts: &inbox.facts,
             finished: &finished,
             worker_id: &self.node.worker_id,
         };
         match guarded(|| decide(&mut program, resumed, &given)) {
-            Ok(decision) => Ok(Some(Undecided {
-                decision,
-                program,
-                place,
-                facts_through,
-                finished,
-                beginning,
-            })),
+            Ok(decision) => {
+                inbox.keep_first(decision.facts_taken);
+                Ok(Some(Undecided {
+                    decision,
+                    program,
+                    place,
+                    inbox,
+                    finished,
+                    beginning,
+                }))
+            }
             Err(reason) => Err(Box::new(Fault::new(&place, reason, finished))),
         }
     }
@@ -232,7 +270,7 @@ impl Turner {
             mut decision,
             mut program,
             place,
-            facts_through,
+            inbox,
             finished,
             beginning,
         } = turn;
@@ -244,17 +282,23 @@ impl Turner {
                 workflows: &self.node.workflows,
                 identity,
                 place: &place,
-                facts_through,
+                facts_through: inbox.through,
+                leaves_rest: inbox.more,
             };
             let mut commit = assembly.commit(decision);
             commit.start = start;
             if self.node.store.encodes_payloads() {
                 return Ok(commit);
             }
-            match check::turns(std::slice::from_ref(&commit)) {
-                Ok(()) => Ok(commit),
-                Err(error) => Err(format!("the turn cannot be stored: {error}")),
-            }
+            let Err(error) = check::turns(std::slice::from_ref(&commit)) else {
+                return Ok(commit);
+            };
+            let Some(failure) = failure_of(&error) else {
+                return Err(format!("the turn cannot be stored: {error}"));
+            };
+            warn!(run_id = %commit.run_id, %error, "the run fails: its turn is over a limit");
+            let turn_id = self.node.runtime.new_id();
+            Ok(failing(&commit, failure, turn_id))
         });
         match concluded {
             Ok(mut commit) => {

@@ -156,7 +156,9 @@ impl RemoteWorker {
             .await?;
         for (lease, state) in leases.into_iter().zip(states) {
             match state {
-                LeaseState::Extended { .. } => shared.hold(lease, None),
+                // One that another transaction has for the moment is not lost: the next renewal
+                // tells.
+                LeaseState::Extended { .. } | LeaseState::Unknown => shared.hold(lease, None),
                 LeaseState::Lost => shared.sink.stop(lease).await,
             }
         }
@@ -361,7 +363,7 @@ impl Shared {
                 return Rest::Failed;
             }
         };
-        let found = tasks.len();
+        let is_all = tasks.len() < asked && !ClaimedTask::may_have_left_some(&tasks);
         if !self.takes_new() {
             let leases = tasks.into_iter().map(|task| task.lease).collect();
             if let Err(error) = self.node.release_for(leases).await {
@@ -374,11 +376,7 @@ impl Shared {
             self.hold(task.lease.clone(), Some(task.clone()));
             self.sink.run(task).await;
         }
-        if found < asked {
-            Rest::UntilRung
-        } else {
-            Rest::Not
-        }
+        if is_all { Rest::UntilRung } else { Rest::Not }
     }
 
     /// Registers, and says farewell when it is closed. Its signs of life are given together with all others' ([`RemoteWorkers::give_signs`]).

@@ -202,8 +202,17 @@ impl Listeners {
         }
     }
 
-    /// Tells what a turn came to. To be called after its commit, before the run's next turn.
-    pub(crate) fn turned(&self, workflow_type: &str, iteration: u32, commit: &TurnCommit) {
+    /// Tells what a turn came to. To be called after its commit, before the run's next turn. `last`
+    /// is the number of the run's last event
+    /// after the commit: of an end before which the store has put unread signals, the turn itself
+    /// does not know the number.
+    pub(crate) fn turned(
+        &self,
+        workflow_type: &str,
+        iteration: u32,
+        commit: &TurnCommit,
+        last: Option<i64>,
+    ) {
         if !self.is_anybody_there() {
             return;
         }
@@ -217,6 +226,12 @@ impl Listeners {
         let mut sequence = commit.expected_sequence;
         for recorded in &commit.events {
             sequence += 1;
+            if let Some(last) = last
+                && commit.leaves_rest_unread()
+                && recorded.is_terminal()
+            {
+                sequence = last;
+            }
             if let WorkflowEvent::ActivityStarted { attempt: began, .. } = recorded {
                 attempt = *began;
                 continue;

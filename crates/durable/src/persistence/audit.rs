@@ -152,6 +152,12 @@ pub(crate) fn terminated(run: &TerminateRun, outcome: &TerminateOutcome) -> Opti
     ended.then(|| Change::run(run.run_id).detail(&detail))
 }
 
+/// The deletion of a run. The call that goes on with it leaves no second row.
+pub(crate) fn run_deleted(run_id: Uuid, newly: bool) -> Option<Change> {
+    let detail = json!({ "deleted": true });
+    newly.then(|| Change::run(run_id).detail(&detail))
+}
+
 /// A turn that an operator took for a run, such as a reset, or that brought its start along.
 pub(crate) fn committed(turn: &TurnCommit, outcome: &TurnOutcome) -> Option<Change> {
     let written = matches!(outcome, TurnOutcome::Committed(committed) if !committed.repeated);

@@ -24,6 +24,9 @@ use super::model::{
     TaskResult, TerminateRun, TurnCommit, WorkerBeat, WorkerInfo,
 };
 
+/// What [`ATTRIBUTES_MAX`] limits, as an error names it.
+pub(crate) const ATTRIBUTES_COUNTED: &str = "the number of search attributes";
+
 /// Checks starts.
 ///
 /// # Errors
@@ -32,6 +35,30 @@ pub fn starts(starts: &[StartRun]) -> Result<(), StoreError> {
     check_batch("the number of starts", starts.len())?;
     check_batch_bytes(bytes::starts(starts))?;
     starts.iter().try_for_each(start)
+}
+
+/// Bytes of the payloads of starts.
+#[must_use]
+pub fn bytes_of_starts(starts: &[StartRun]) -> usize {
+    bytes::starts(starts)
+}
+
+/// Bytes of the payloads of signals.
+#[must_use]
+pub fn bytes_of_signals(signals: &[SendSignal]) -> usize {
+    bytes::signals(signals)
+}
+
+/// Bytes of the payloads of updates.
+#[must_use]
+pub fn bytes_of_updates(updates: &[SendUpdate]) -> usize {
+    bytes::updates(updates)
+}
+
+/// Bytes of the payloads of ticks.
+#[must_use]
+pub fn bytes_of_fires(fires: &[ScheduleFire]) -> usize {
+    bytes::fires(fires)
 }
 
 /// Checks one start.
@@ -376,16 +403,22 @@ fn step_log(log: &NewStepLog) -> Result<(), StoreError> {
     check_payload("log meta", &log.meta)
 }
 
-/// Checks search attributes.
+/// Checks search attributes that are set, and removed where they have no value. How many the run
+/// has
+/// with those that are stored, the store counts.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn attributes<'a>(
-    attributes: impl ExactSizeIterator<Item = (&'a String, Option<&'a AttributeValue>)>,
+    attributes: impl Iterator<Item = (&'a String, Option<&'a AttributeValue>)> + Clone,
 ) -> Result<(), StoreError> {
+    let all = attributes.clone().count();
+    let set = attributes.clone().filter(|(_, value)| value.is_some());
+    let set = set.count();
+    check_len(ATTRIBUTES_COUNTED, set, ATTRIBUTES_MAX)?;
     check_len(
-        "the number of search attributes",
-        attributes.len(),
+        "the number of removed search attributes",
+        all - set,
         ATTRIBUTES_MAX,
     )?;
     for (name, value) in attributes {

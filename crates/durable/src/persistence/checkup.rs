@@ -64,6 +64,16 @@ pub(super) enum Work {
 impl Work {
     pub(super) const ALL: [Self; 4] = [Self::Turns, Self::Tasks, Self::Unclaimed, Self::Timers];
 
+    /// What is said of a run whose work is overdue.
+    pub(super) const fn is_late(self) -> &'static str {
+        match self {
+            Self::Turns => "its turn is overdue",
+            Self::Tasks => "the lease or timeout of a task has run out",
+            Self::Unclaimed => "a task waits to be claimed",
+            Self::Timers => "a timer is overdue",
+        }
+    }
+
     /// What was found: the runs whose work is overdue and since how many seconds, the longest first, at most `limit` of them.
     pub(super) fn finding(self, late: &[(Uuid, i64)], limit: usize) -> Finding {
         let (check, verdict, why) = match self {

@@ -18,6 +18,14 @@ pub enum StoreError {
     /// Somebody else wrote first.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// A transaction of somebody else's, such as a caller's that is still open, has something
+    /// locked that the call needs. Nothing was written.
+    /// Of a set, the items of these runs are at fault: the others go through without them.
+    #[error("{}", busy_text(runs))]
+    Busy {
+        /// The runs that are locked; empty where it is not known what is.
+        runs: Vec<uuid::Uuid>,
+    },
     /// The lease is no longer the caller's.
     #[error("the lease on task {0} is lost")]
     LeaseLost(uuid::Uuid),
@@ -41,6 +49,12 @@ pub enum StoreError {
         found: usize,
         /// How large it may be.
         limit: usize,
+    },
+    /// An operator's read needed more time than such a read may take. Nothing was read.
+    #[error("the query is too broad: it did not end within {limit_ms} ms")]
+    TooBroad {
+        /// The time that it had.
+        limit_ms: u64,
     },
     /// The run has ended; nothing can be sent to it any more.
     #[error("run {run_id} has ended ({status}); it takes nothing more")]
@@ -85,10 +99,10 @@ pub enum StoreError {
     Denied(String),
     /// Too much is waiting already: nothing new is taken on for now. Said by a server, never by a store of one's own.
     #[error(
-        "too much is waiting ({pending} tasks for a capacity of {capacity}); try again in {retry_after_ms} ms"
+        "too much is waiting (at least {pending} tasks for a capacity of {capacity}); try again in {retry_after_ms} ms"
     )]
     Overloaded {
-        /// Tasks that wait.
+        /// Tasks that wait, at least: the count ends where it is too much.
         pending: u64,
         /// Slots that they wait for.
         capacity: u64,
@@ -111,7 +125,10 @@ impl StoreError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Conflict(_) | Self::Overloaded { .. } => true,
+            Self::Unavailable { .. }
+            | Self::Conflict(_)
+            | Self::Busy { .. }
+            | Self::Overloaded { .. } => true,
             Self::Codec { source, .. } => source.is_temporary(),
             _ => false,
         }
@@ -145,6 +162,11 @@ impl StoreError {
         matches!(self, Self::Unavailable { .. })
     }
 
+    /// Whether the store as a whole cannot work, so that no single item of a set is to blame.
+    pub(crate) const fn blames_all(&self) -> bool {
+        matches!(self, Self::Schema(_) | Self::Denied(_) | Self::Open { .. })
+    }
+
     /// Whether what was asked for is refused as it stands, whenever it is asked again.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
@@ -173,6 +195,20 @@ impl StoreError {
             message: message.into(),
             source: None,
         }
+    }
+}
+
+/// Names the first of the runs only: a set may have hundreds.
+fn busy_text(runs: &[uuid::Uuid]) -> String {
+    match runs {
+        [] => {
+            "another transaction has locked what the call needs; try again when it has ended".into()
+        }
+        [run] => format!("another transaction has locked run {run}; try again when it has ended"),
+        [run, rest @ ..] => format!(
+            "another transaction has locked run {run} and {} more; try again when it has ended",
+            rest.len()
+        ),
     }
 }
 

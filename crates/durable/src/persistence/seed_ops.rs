@@ -18,6 +18,7 @@ use super::model::{
     TaskRelease, TaskResult, TaskStatus, TurnCommit, TurnOutcome, WorkflowStatus,
 };
 use super::model::{Page, after};
+use super::whole_history;
 use super::{StoreError, StoreResult, WorkflowEventStore};
 
 /// A task to enqueue.
@@ -103,8 +104,7 @@ pub trait SeedOperations: WorkflowEventStore {
 
     /// Loads all events of a workflow.
     async fn load_events(&self, workflow_id: Uuid) -> StoreResult<Vec<(i64, WorkflowEvent)>> {
-        let history = self
-            .load_history(workflow_id, 0)
+        let history = whole_history(self, workflow_id, 0)
             .await?
             .ok_or_else(|| no_run(workflow_id))?;
         Ok(history
@@ -213,12 +213,9 @@ pub trait SeedOperations: WorkflowEventStore {
         let states = self.extend_leases(extensions, None).await?;
         Ok(states
             .into_iter()
-            .map(|state| {
-                let accepted = matches!(state, LeaseState::Extended { .. });
-                HeartbeatResponse {
-                    accepted,
-                    should_cancel: !accepted,
-                }
+            .map(|state| HeartbeatResponse {
+                accepted: matches!(state, LeaseState::Extended { .. }),
+                should_cancel: state == LeaseState::Lost,
             })
             .collect())
     }

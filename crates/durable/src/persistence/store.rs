@@ -10,16 +10,17 @@ use uuid::Uuid;
 
 use super::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, Awaited, BreakerRecord, ClaimOutbox,
-    DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance,
-    History, HostedType, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask,
-    RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire,
+    CountLimit, DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump,
+    FireDue, Fired, Glance, History, HostedType, OutboxRecord, OutboxReport, Page, PurgeOld,
+    PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount,
+    RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
     ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
+    StepLogFilter, StepLogPage, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
     TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::hosting::Offers;
 
-use super::{Bell, Shards, StoreError, Transactions, WorkerPort};
+use super::{Asides, Bell, Shards, StoreError, Transactions, WorkerPort};
 
 /// The result of every store method.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -53,6 +54,13 @@ pub trait WorkflowEventStore: WorkerPort {
     /// Transactions in which an activity's own writes and its result commit as one. None: the store has none to share. A store that
     /// wraps another and changes payloads wraps this too, since results pass through it.
     fn transactions(&self) -> Option<Arc<dyn Transactions>> {
+        None
+    }
+
+    /// What this process has set aside because the store cannot handle it: due items and messages
+    /// of single runs, which would otherwise stop
+    /// those of all. None: the store sets nothing aside.
+    fn asides(&self) -> Option<Arc<Asides>> {
         None
     }
 
@@ -169,7 +177,7 @@ pub trait WorkflowEventStore: WorkerPort {
     /// A schedule.
     async fn get_schedule(&self, id: &str) -> StoreResult<Option<ScheduleRecord>>;
 
-    /// Schedules by id.
+    /// Schedules by id, as [`ScheduleRecord::listed`] says: without their inputs.
     async fn list_schedules(
         &self,
         filter: ScheduleFilter,
@@ -179,7 +187,9 @@ pub trait WorkflowEventStore: WorkerPort {
     /// Deletes a schedule. False: there was none.
     async fn delete_schedule(&self, id: &str) -> StoreResult<bool>;
 
-    /// Schedules that are due and not paused, by `next_fire_at`, then id.
+    /// Schedules that are due and not paused, by `next_fire_at`, then id, as
+    /// [`ScheduleRecord::listed`] says: without their inputs. The input of a schedule that fires is
+    /// read with [`WorkflowEventStore::get_schedule`].
     async fn due_schedules(
         &self,
         max: usize,
@@ -223,7 +233,11 @@ pub trait WorkflowEventStore: WorkerPort {
 
     // ---- dead letters -------------------------------------------------------------------------
 
-    /// Dead letters, newest death first, then by id.
+    /// A dead letter by its id alone, whole.
+    async fn get_dead_letter(&self, id: Uuid) -> StoreResult<Option<DeadLetter>>;
+
+    /// Dead letters, newest death first, then by id, as [`DeadLetter::listed`] says: without
+    /// payloads.
     async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>>;
 
     /// Decides about a dead letter; the run's state is checked in the same commit. A run that waits (`Park`): its task is queued
@@ -291,27 +305,36 @@ pub trait WorkflowEventStore: WorkerPort {
         Ok(Awaited::Here)
     }
 
-    /// Runs, newest first; the limit is clamped to 1..=1000.
-    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>>;
+    /// Runs by id, as lists show them; None for one that does not exist. No payload is read.
+    async fn summarize_runs(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunSummary>>>;
 
-    /// How many runs.
-    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64>;
+    /// Runs, newest first; the limit is clamped to 1..=1000, and no payload is read.
+    ///
+    /// A store may stop before the page is full, after it has examined
+    /// [`LIST_EXAMINED_MAX`](super::limits::LIST_EXAMINED_MAX) runs, and answers what it found
+    /// until
+    /// then: [`RunPage::partial`]. Following [`RunPage::next`] visits every run that matches.
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<RunPage>;
+
+    /// How many runs. A capped count stops at [`COUNT_MAX`](super::limits::COUNT_MAX), or after it
+    /// has examined [`LIST_EXAMINED_MAX`](super::limits::LIST_EXAMINED_MAX) runs, and says so.
+    async fn count_runs(&self, filter: RunFilter, limit: CountLimit) -> StoreResult<RunCount>;
 
     /// A run's search attributes.
     async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes>;
 
-    /// Queued tasks.
+    /// Queued tasks, as [`TaskRecord::listed`] says: without payloads.
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>>;
 
-    /// A run's log lines, by id.
-    async fn list_step_logs(
-        &self,
-        filter: StepLogFilter,
-        page: Page,
-    ) -> StoreResult<Vec<StepLogRecord>>;
+    /// A run's log lines, by id; bounded in rows and bytes ([`StepLogPage`]).
+    async fn list_step_logs(&self, filter: StepLogFilter, page: Page) -> StoreResult<StepLogPage>;
 
-    /// The run with the first of its events above `after`, at most `limit` and at most
-    /// [`PAGE_ROWS_MAX`](super::limits::PAGE_ROWS_MAX), as [`super::WorkerPort::load_history`] has them; there are more where the last of
+    /// The run with the first of its events above `after`, at most `limit`, at most
+    /// [`PAGE_ROWS_MAX`](super::limits::PAGE_ROWS_MAX) and no further than
+    /// [`PAGE_BYTES_MAX`](super::limits::PAGE_BYTES_MAX) of stored event data and payloads (the
+    /// first
+    /// event is always there), as [`super::WorkerPort::load_history`] has them; there are more
+    /// where the last of
     /// them is below the run's `sequence`. None: no such run.
     async fn list_events(
         &self,
@@ -326,19 +349,61 @@ pub trait WorkflowEventStore: WorkerPort {
     /// What waits, at a glance. One statement a shard: an idle process asks for nothing else.
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance>;
 
-    /// Counts for health and metrics.
+    /// Where runs stand: one answer an id, in order, none for a run that does not exist. Reads
+    /// neither payloads nor events, so that whoever
+    /// follows a run can ask again and again. At most
+    /// [`BATCH_ITEMS_MAX`](super::limits::BATCH_ITEMS_MAX) ids.
+    async fn run_marks(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunMark>>>;
+
+    /// Counts open work for health and metrics. Reads at most a bounded number of rows for each
+    /// figure, none of a run that has ended; ended
+    /// runs are counted by [`WorkflowEventStore::rollups`].
     async fn counts(&self) -> StoreResult<StoreCounts>;
 
-    /// Totals since `from`, in order.
+    /// Counts claimable tasks and runs that have not begun, together, and stops at `at_most`
+    /// (clamped to 1..=[`COUNT_WAITING_MAX`](super::limits::COUNT_WAITING_MAX)).
+    async fn count_waiting(&self, at_most: u64) -> StoreResult<u64>;
+
+    /// Totals since `from`, in order, at most [`ROLLUP_ROWS_MAX`](super::limits::ROLLUP_ROWS_MAX)
+    /// of them: the earliest.
     async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>>;
 
     // ---- retention and proof ------------------------------------------------------------------
 
-    /// Deletes runs that ended before, by id, with all that belongs to them, and refuses their ids for
+    /// Deletes runs that ended before, by the instant of their end, then id, with all that belongs
+    /// to them, and refuses their ids for
     /// [`super::limits::TOMBSTONE_DAYS`]. A run with messages or outbox events on their way is left for later. Answers how many. With less to do than
     /// `max`, limiters (breakers whose key begins with `limit:`) that were not saved for as long are forgotten too. Audit rows older than
-    /// [`super::limits::AUDIT_DAYS`] go with each call, [`super::limits::BATCH_ITEMS_MAX`] at most, the oldest first.
+    /// [`super::limits::AUDIT_DAYS`] go with each call, a bounded number of them, the oldest first.
+    ///
+    /// A run is gone for every call once its row is deleted and its tombstone written, in one small
+    /// commit. Its events and other rows follow
+    /// in slices with commits of their own, bounded in rows and bytes.
+    ///
+    /// Crash: a run is there or gone, never in part. Rows that are left are deleted by the next
+    /// call of this, of [`Self::purge_old`] or of
+    /// [`Self::delete_run`].
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64>;
+
+    /// Deletes details by their age, at most `max` rows of each kind and shard, and goes on
+    /// deleting the rows of runs that are gone. Totals are
+    /// added up by the day, and by one row for all days older than [`super::limits::ROLLUP_DAYS`],
+    /// so that their sums stay the same.
+    ///
+    /// Tombstones and audit rows whose time is over go too, as by [`Self::purge_runs`], at most
+    /// [`super::limits::BATCH_ITEMS_MAX`] of each. [`PurgedOld::more`] says whether to call again.
+    ///
+    /// A signal or update whose row went may be sent again and counts as a new one.
+    ///
+    /// Crash: each slice is all or nothing; the next call goes on.
+    async fn purge_old(&self, purge: PurgeOld) -> StoreResult<PurgedOld>;
+
+    /// Deletes one run that has ended, with all that belongs to it, and refuses its id for
+    /// [`super::limits::TOMBSTONE_DAYS`]. A run with
+    /// very many rows answers [`DeleteOutcome::Deleting`]: call again until it is `Deleted`.
+    ///
+    /// Crash: as for [`Self::purge_runs`]. Repeated: `AlreadyDeleted`.
+    async fn delete_run(&self, run_id: Uuid, now: Option<Timestamp>) -> StoreResult<DeleteOutcome>;
 
     /// Everything the store holds, in canonical form, read at one instant. For tests and the audit: it loads all of it.
     async fn dump(&self) -> StoreResult<Dump>;

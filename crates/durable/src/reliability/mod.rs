@@ -22,7 +22,7 @@ pub use breaker::{
     Admitted, CircuitBreakerError, CircuitBreakerPermit, DistributedCircuitBreaker, Ending, Probe,
     Report,
 };
-pub use coordinator::{AdmissionSettings, BackpressureCoordinator, SystemHealth};
+pub use coordinator::{AdmissionSample, AdmissionSettings, BackpressureCoordinator, SystemHealth};
 pub(crate) use gate::{Gate, Verdict};
 pub use limiter::DistributedRateLimiter;
 pub use timeouts::TimeoutManager;

@@ -16,14 +16,15 @@ use super::wire::{Mistake, read};
 use crate::hosting::Offers;
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditRecord, Awaited, BlockRun, BreakerRecord, ClaimOutbox,
-    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
-    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History, HostedType,
-    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
-    TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance,
+    History, HostedType, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld,
+    PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount,
+    RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogFilter, StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult,
+    TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore};
 
@@ -216,6 +217,7 @@ contract! {
         fn set_worker_status(worker_id: &str as String, status: WorkerStatus) -> bool => Work | Operate;
         fn deregister_worker(worker_id: &str as String) -> bool => Work | Operate;
         fn stop_silent_workers(silent_since: Timestamp) -> Vec<String> => Operate;
+        fn get_dead_letter(id: Uuid) -> Option<DeadLetter> => Read;
         fn list_dlq(filter: DlqFilter, page: Page) -> Vec<DeadLetter> => Read;
         fn decide_dead_letter(run_id: Uuid, id: Uuid, decision: DeadLetterDecision, now: Option<Timestamp>) -> DecisionOutcome => Operate;
         fn purge_dlq(filter: DlqFilter, max: usize) -> u64 => Operate;
@@ -229,16 +231,21 @@ contract! {
         fn finish_outbox(reports: Vec<OutboxReport>, now: Option<Timestamp>) -> Vec<bool> => Operate;
         fn get_run(run_id: Uuid) -> Option<RunRecord> => Work | Read;
         fn await_run(run_id: Uuid, max: Duration) -> Awaited => Read;
-        fn list_runs(filter: RunFilter, page: Page) -> Vec<RunRecord> => Read;
-        fn count_runs(filter: RunFilter) -> u64 => Read;
+        fn summarize_runs(run_ids: &[Uuid] as Vec<Uuid>) -> Vec<Option<RunSummary>> => Read;
+        fn list_runs(filter: RunFilter, page: Page) -> RunPage => Read;
+        fn count_runs(filter: RunFilter, limit: CountLimit) -> RunCount => Read;
         fn get_attributes(run_id: Uuid) -> Attributes => Read;
         fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord> => Read;
-        fn list_step_logs(filter: StepLogFilter, page: Page) -> Vec<StepLogRecord> => Read;
+        fn list_step_logs(filter: StepLogFilter, page: Page) -> StepLogPage => Read;
         fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History> => Read;
         fn glance(now: Option<Timestamp>) -> Glance => Work | Read;
         fn counts() -> StoreCounts => Work | Read;
+        fn count_waiting(at_most: u64) -> u64 => Work | Read;
+        fn run_marks(run_ids: &[Uuid] as Vec<Uuid>) -> Vec<Option<RunMark>> => Read;
         fn rollups(from: Timestamp) -> Vec<RollupRecord> => Read;
         fn purge_runs(purge: PurgeRuns) -> u64 => Operate;
+        fn purge_old(purge: PurgeOld) -> PurgedOld => Operate;
+        fn delete_run(run_id: Uuid, now: Option<Timestamp>) -> DeleteOutcome => Operate;
         fn dump() -> Dump => Operate;
     }
     + {
@@ -281,9 +288,12 @@ impl Method {
         matches!(
             self,
             Self::counts
+                | Self::count_waiting
                 | Self::rollups
                 | Self::dump
                 | Self::waiting_types
+                // A letter's id alone does not say whose it is.
+                | Self::get_dead_letter
                 | Self::get_schedule
                 | Self::list_schedules
                 | Self::due_schedules
@@ -344,6 +354,7 @@ mod tests {
             "get_run",
             "glance",
             "counts",
+            "count_waiting",
         ];
         assert_eq!(names, port_and_more);
     }

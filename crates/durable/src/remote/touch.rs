@@ -6,11 +6,11 @@ use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
 use crate::persistence::model::{
-    BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
-    FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages,
-    RunFilter, ScheduleFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun,
-    StepLogFilter, TaskFilter, TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus,
+    BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, CountLimit, DeadLetterDecision,
+    DlqFilter, FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeOld, PurgeRuns, ReapLeases,
+    RelayMessages, RunFilter, ScheduleFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate,
+    StartRun, StepLogFilter, TaskFilter, TaskRelease, TaskResult, TerminateRun, TurnCommit,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{StoreResult, check};
 
@@ -52,6 +52,7 @@ macro_rules! touch_nothing {
 
 touch_nothing!(
     i64,
+    u64,
     usize,
     Duration,
     Timestamp,
@@ -69,6 +70,7 @@ touch_nothing!(
     // Of a worker, a breaker, a schedule, a key: named by nobody's scope.
     String,
     // Say which part of what is touched already.
+    CountLimit,
     Page,
     ScheduleFilter,
 );
@@ -87,6 +89,7 @@ touch_all!(
     ReapLeases,
     RelayMessages,
     PurgeRuns,
+    PurgeOld,
     ClaimOutbox,
     OutboxReport
 );

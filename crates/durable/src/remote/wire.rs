@@ -11,7 +11,7 @@ use crate::persistence::model::WorkflowStatus;
 use crate::persistence::{Ring, StoreError, StoreResult};
 
 /// Version of the form; raised whenever an end could misread the other. Fields that are added with a default do not need it.
-pub const WIRE_VERSION: u32 = 4;
+pub const WIRE_VERSION: u32 = 5;
 
 /// Deepest nesting of a document. Failures have causes, which have causes; nothing else nests.
 const DEPTH_MAX: usize = 256;
@@ -104,6 +104,12 @@ pub(super) enum Failed {
         capacity: u64,
         retry_after_ms: u64,
     },
+    Busy {
+        runs: Vec<Uuid>,
+    },
+    TooBroad {
+        limit_ms: u64,
+    },
     /// One that this version has no word for.
     Other(String),
 }
@@ -113,6 +119,7 @@ impl From<StoreError> for Failed {
         let text = with_causes(&error);
         match error {
             StoreError::Conflict(text) => Self::Conflict(text),
+            StoreError::Busy { runs } => Self::Busy { runs },
             StoreError::LeaseLost(task) => Self::LeaseLost(task),
             StoreError::NotFound { what, id } => Self::NotFound {
                 what: what.to_owned(),
@@ -138,6 +145,7 @@ impl From<StoreError> for Failed {
                 capacity,
                 retry_after_ms,
             },
+            StoreError::TooBroad { limit_ms } => Self::TooBroad { limit_ms },
             error if error.is_retryable() => Self::Unavailable(text),
             _ => Self::Other(text),
         }
@@ -149,6 +157,7 @@ impl From<Failed> for StoreError {
         let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         match failed {
             Failed::Conflict(text) => Self::Conflict(text),
+            Failed::Busy { runs } => Self::Busy { runs },
             Failed::LeaseLost(task) => Self::LeaseLost(task),
             Failed::NotFound { what, id } => Self::NotFound {
                 what: kept(&what),
@@ -169,6 +178,7 @@ impl From<Failed> for StoreError {
                 message,
                 source: None,
             },
+            Failed::TooBroad { limit_ms } => Self::TooBroad { limit_ms },
             Failed::Schema(text) => Self::Schema(text),
             Failed::Denied(text) => Self::Denied(text),
             Failed::Overloaded {

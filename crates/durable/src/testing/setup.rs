@@ -12,7 +12,7 @@ use super::driver::Driver;
 use super::env::TestEnv;
 use super::thread::{Passing, Thread};
 use crate::activity::{Activity, ActivityContext, ActivityRegistry, ActivityResult, IntoActivity};
-use crate::engine::Settings;
+use crate::engine::{DetailRetention, Settings};
 use crate::workflow::{WorkflowDefinition, WorkflowRegistry};
 
 /// Virtual time begins here unless a test says otherwise: 2026-01-01T00:00:00Z.
@@ -200,5 +200,7 @@ fn settings() -> Settings {
     settings.chores.fallback_poll = DAY;
     settings.chores.reap_interval = DAY;
     settings.chores.retention = None;
+    settings.chores.details = DetailRetention::KEEP;
+    settings.chores.retention_interval = 365 * DAY;
     settings
 }

@@ -12,14 +12,15 @@ use super::gate::Step;
 use super::watch::{Fate, Watch};
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
-    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
-    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
-    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
-    TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance,
+    History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns,
+    PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter,
+    RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
+    StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{
     Bell, MemoryStore, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -186,6 +187,7 @@ watched! { WorkflowEventStore {
     fn set_worker_status(worker_id: &str, status: WorkerStatus) -> bool;
     fn deregister_worker(worker_id: &str) -> bool;
     fn stop_silent_workers(silent_since: Timestamp) -> Vec<String>;
+    fn get_dead_letter(id: Uuid) -> Option<DeadLetter>;
     fn list_dlq(filter: DlqFilter, page: Page) -> Vec<DeadLetter>;
     fn decide_dead_letter(run_id: Uuid, id: Uuid, decision: DeadLetterDecision, now: Option<Timestamp>) -> DecisionOutcome;
     fn purge_dlq(filter: DlqFilter, max: usize) -> u64;
@@ -198,17 +200,22 @@ watched! { WorkflowEventStore {
     fn claim_outbox(claim: ClaimOutbox) -> Vec<OutboxRecord>;
     fn finish_outbox(reports: Vec<OutboxReport>, now: Option<Timestamp>) -> Vec<bool>;
     fn get_run(run_id: Uuid) -> Option<RunRecord>;
-    fn list_runs(filter: RunFilter, page: Page) -> Vec<RunRecord>;
-    fn count_runs(filter: RunFilter) -> u64;
+    fn summarize_runs(run_ids: &[Uuid]) -> Vec<Option<RunSummary>>;
+    fn list_runs(filter: RunFilter, page: Page) -> RunPage;
+    fn count_runs(filter: RunFilter, limit: CountLimit) -> RunCount;
     fn get_attributes(run_id: Uuid) -> Attributes;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord>;
-    fn list_step_logs(filter: StepLogFilter, page: Page) -> Vec<StepLogRecord>;
+    fn list_step_logs(filter: StepLogFilter, page: Page) -> StepLogPage;
     fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History>;
     fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord>;
     fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;
+    fn count_waiting(at_most: u64) -> u64;
+    fn run_marks(run_ids: &[Uuid]) -> Vec<Option<RunMark>>;
     fn rollups(from: Timestamp) -> Vec<RollupRecord>;
     fn purge_runs(purge: PurgeRuns) -> u64;
+    fn purge_old(purge: PurgeOld) -> PurgedOld;
+    fn delete_run(run_id: Uuid, now: Option<Timestamp>) -> DeleteOutcome;
 }
     fn shards(&self) -> Shards {
         self.inner.shards()

@@ -31,6 +31,7 @@ pub(super) struct Capacity {
 pub(super) enum Pressure {
     Draining,
     Load { used: usize, max: usize },
+    Payloads { used: usize, max: usize },
     Memory { used: u64, threshold: u64 },
     Cpu { percent: f64, threshold: f64 },
 }
@@ -124,6 +125,10 @@ impl WorkerPool {
         if !self.capacity.watermarks.should_accept_at(used) {
             return Some(Pressure::Load { used, max });
         }
+        let (used, max) = (self.slots.bytes(), self.settings.max_bytes_in_flight);
+        if used >= max {
+            return Some(Pressure::Payloads { used, max });
+        }
         let config = &self.settings.backpressure;
         let resources = self.capacity.resources(&self.runtime);
         if let (Some(used), Some(threshold)) = (resources.memory_used, config.memory_threshold) {
@@ -192,6 +197,10 @@ impl fmt::Display for Pressure {
         match self {
             Self::Draining => f.write_str("draining"),
             Self::Load { used, max } => write!(f, "load: {used} of {max} slots are in use"),
+            Self::Payloads { used, max } => write!(
+                f,
+                "payloads: running activities hold {used} bytes, max_bytes_in_flight is {max}"
+            ),
             Self::Memory { used, threshold } => {
                 write!(
                     f,

@@ -145,9 +145,9 @@ impl Claims {
         self.pool.claiming(0);
         match claimed {
             Ok(tasks) => {
-                let found = tasks.len();
+                let is_all = tasks.len() < asked && !ClaimedTask::may_have_left_some(&tasks);
                 self.admit(tasks, slots).await;
-                if found < asked {
+                if is_all {
                     self.pool.backlog_is_gone();
                     More::Later
                 } else {

@@ -32,6 +32,30 @@ pub struct HeartbeatBatcher {
     beat: Notify,
 }
 
+/// A lease that is let go of when this is dropped.
+pub(crate) struct HeldLease {
+    /// None in tests that keep no leases.
+    leases: Option<Arc<HeartbeatBatcher>>,
+    lease: TaskLease,
+}
+
+impl HeldLease {
+    /// One without an owner.
+    #[cfg(test)]
+    pub(crate) const fn unkept(lease: TaskLease) -> Self {
+        let leases = None;
+        Self { leases, lease }
+    }
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        if let Some(leases) = &self.leases {
+            leases.let_go(&self.lease);
+        }
+    }
+}
+
 struct Held {
     lease: TaskLease,
     cancel: CancellationToken,
@@ -117,6 +141,15 @@ impl HeartbeatBatcher {
         self.held.lock().remove(&key(lease));
     }
 
+    /// The lease of an activity that has ended, kept until its outcome is stored: that may take as
+    /// long as another transaction has the run.
+    pub(crate) fn until_stored(self: &Arc<Self>, lease: &TaskLease) -> HeldLease {
+        HeldLease {
+            leases: Some(Arc::clone(self)),
+            lease: lease.clone(),
+        }
+    }
+
     /// Leases that it keeps: one for each activity that runs.
     #[must_use]
     pub fn held(&self) -> usize {
@@ -180,7 +213,7 @@ impl HeartbeatBatcher {
     async fn send_batch(&self, batch: &[Renewal]) -> Sent {
         let details = |beat: &Beat| beat.details.clone();
         let error = match self.extend(batch, details).await {
-            Ok(()) => return Sent::All,
+            Ok(sent) => return sent,
             Err(error) => error,
         };
         if !error.is_refusal() {
@@ -195,7 +228,7 @@ impl HeartbeatBatcher {
         }
         warn!(%error, "a heartbeat was refused; the lease is renewed without its details");
         match self.extend(batch, |_| Payload::ABSENT).await {
-            Ok(()) => Sent::All,
+            Ok(sent) => sent,
             Err(error) => {
                 warn!(%error, "a lease could not be renewed");
                 Sent::NotAll
@@ -207,23 +240,24 @@ impl HeartbeatBatcher {
         &self,
         batch: &[Renewal],
         details: impl Fn(&Beat) -> Payload,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Sent, StoreError> {
         let extensions = batch.iter().map(|renewal| LeaseExtension {
             lease: renewal.lease.clone(),
             extend: self.lease,
             heartbeat: renewal.beat.as_ref().map(&details),
         });
         let extended = self.port.extend_leases(extensions.collect(), None).await?;
+        let mut sent = Sent::All;
         for (renewal, state) in batch.iter().zip(extended) {
-            self.settle(&renewal.lease, renewal.beat.as_ref(), state);
+            sent = sent.and(self.settle(&renewal.lease, renewal.beat.as_ref(), state));
         }
-        Ok(())
+        Ok(sent)
     }
 
-    fn settle(&self, lease: &TaskLease, sent: Option<&Beat>, state: LeaseState) {
+    fn settle(&self, lease: &TaskLease, sent: Option<&Beat>, state: LeaseState) -> Sent {
         let mut held = self.held.lock();
         let Some(held) = held.get_mut(&key(lease)) else {
-            return;
+            return Sent::All;
         };
         match state {
             LeaseState::Extended { .. } => {
@@ -240,7 +274,11 @@ impl HeartbeatBatcher {
                     held.cancel.cancel();
                 }
             }
+            // Another transaction has the task: the lease holds, and its beat stays for the next
+            // batch.
+            LeaseState::Unknown => return Sent::NotAll,
         }
+        Sent::All
     }
 }
 

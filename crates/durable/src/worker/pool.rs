@@ -18,7 +18,7 @@ use super::{HeartbeatBatcher, ResultSink, Slot, Slots, WorkerSettings};
 use crate::activity::{ActivityRegistry, AnyActivity, OnceLedger};
 use crate::engine::{Hub, Origin, RunningActivity};
 use crate::persistence::model::{ClaimedTask, TaskLease, TaskOutcome, TaskRelease};
-use crate::persistence::{Bug, Transactions, WorkerPort, planted};
+use crate::persistence::{Bug, Transactions, WorkerPort, check, planted};
 use crate::reliability::Gate;
 use crate::runtime::Runtime;
 
@@ -224,6 +224,7 @@ impl WorkerPool {
             self.give_back(task, slot);
             return;
         }
+        slot.holds(task_bytes(&task));
         let cancel = CancellationToken::new();
         let abandoned = Arc::new(AtomicBool::new(false));
         let running = Running {
@@ -241,7 +242,7 @@ impl WorkerPool {
             let execution = Execution::new(&pool, task, cancel);
             let ended = execution.run().await;
             pool.running.lock().remove(&key);
-            pool.leases.let_go(&ended.task.lease);
+            let held = pool.leases.until_stored(&ended.task.lease);
             if planted(Bug::SlotFreedEarly) {
                 slot.free();
             }
@@ -249,6 +250,8 @@ impl WorkerPool {
                 pool.gate.give_back(&ended.task);
                 drop(slot);
             } else {
+                let result = check::result_bytes(&ended.outcome, &ended.step_logs);
+                slot.holds(task_bytes(&ended.task).saturating_add(result));
                 pool.count(&ended.outcome, ended.took);
                 pool.gate.record(&ended.task, &ended.outcome);
                 pool.report(Finished {
@@ -256,6 +259,7 @@ impl WorkerPool {
                     outcome: ended.outcome,
                     step_logs: ended.step_logs,
                     kept: ended.kept,
+                    held,
                     slot,
                 });
             }
@@ -376,6 +380,11 @@ impl WorkerPool {
             read(&self.totals.busy_ms),
         )
     }
+}
+
+/// What a task brings, in bytes.
+fn task_bytes(task: &ClaimedTask) -> usize {
+    usize::try_from(task.bytes()).unwrap_or(usize::MAX)
 }
 
 /// What runs of one run.

@@ -6,9 +6,12 @@ use std::time::Duration;
 use durable_core::{ExhaustedPolicy, RetryDecision};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tracing::{debug, error};
+use uuid::Uuid;
 
 use super::batches::batches;
+use super::leases::HeldLease;
 use super::{Slot, outcome};
 use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
 use crate::persistence::{Bug, StoreError, WorkerPort, check, planted};
@@ -20,6 +23,9 @@ pub(crate) struct Finished {
     pub(crate) outcome: TaskOutcome,
     pub(crate) step_logs: Vec<NewStepLog>,
     pub(crate) kept: Kept,
+    /// Renewed until the outcome is stored, so that nobody else is given the task meanwhile.
+    #[expect(dead_code, reason = "what counts is when it is dropped")]
+    pub(crate) held: HeldLease,
     /// Free only when the outcome is stored: otherwise the worker would take on more than it can finish.
     pub(crate) slot: Slot,
 }
@@ -55,7 +61,9 @@ pub(crate) enum Kept {
     NotYet,
     /// It has, and this became of it.
     Already(FinishOutcome),
-    /// Nobody knows whether its commit was carried out. The outcome here is that it was not; the store refuses it if it was.
+    /// Nobody knows whether its commit was carried out: that of its own transaction, or of a try
+    /// whose answer was lost. The outcome here is
+    /// that it was not; the store refuses it if it was.
     Unknown,
 }
 
@@ -79,16 +87,29 @@ pub(crate) struct ResultSink {
     port: Arc<dyn WorkerPort>,
     runtime: Runtime,
     waiting: Mutex<Vec<Finished>>,
+    /// Results of runs that another transaction has locked: they come again after a moment, and
+    /// delay no others.
+    locked: Mutex<Locked>,
     bell: Notify,
     /// Results given in and not stored yet, those under way included.
     open: Mutex<usize>,
     stored: Notify,
 }
 
+/// Results that are set aside.
+#[derive(Default)]
+struct Locked {
+    results: Vec<Finished>,
+    /// When they are stored again.
+    again_at: Option<Instant>,
+}
+
 /// First wait before results are stored again after the store could not be reached; doubles up to the largest.
 const RETRY_MS_FIRST: u64 = 20;
 /// Largest such wait.
 const RETRY_MS_MAX: u64 = 2_000;
+/// Wait before results of runs that another transaction had locked are stored again.
+const LOCKED_AGAIN: Duration = Duration::from_millis(250);
 
 impl ResultSink {
     pub(crate) fn new(port: Arc<dyn WorkerPort>, runtime: Runtime) -> Self {
@@ -96,6 +117,7 @@ impl ResultSink {
             port,
             runtime,
             waiting: Mutex::default(),
+            locked: Mutex::default(),
             bell: Notify::new(),
             open: Mutex::new(0),
             stored: Notify::new(),
@@ -133,18 +155,59 @@ impl ResultSink {
     /// Stores what comes in, for ever.
     pub(crate) async fn run(&self, listener: &dyn ResultListener) {
         loop {
+            self.unlock_some();
             let waiting = std::mem::take(&mut *self.waiting.lock());
             if waiting.is_empty() {
-                self.bell.notified().await;
+                self.rest().await;
                 continue;
             }
             for batch in batches(waiting, Finished::bytes) {
                 let count = batch.len();
+                let locked = self.locked.lock().results.len();
                 // What a panic takes along is tried again when its leases run out, as after a crash.
                 guarded("results", self.store_batch(batch, listener)).await;
-                *self.open.lock() -= count;
+                let set_aside = self.locked.lock().results.len() - locked;
+                *self.open.lock() -= count - set_aside;
                 self.stored.notify_waiters();
             }
+        }
+    }
+
+    /// Until there is something to store, or what was locked by another transaction is looked at
+    /// again.
+    async fn rest(&self) {
+        let again_at = self.locked.lock().again_at;
+        let Some(again_at) = again_at else {
+            self.bell.notified().await;
+            return;
+        };
+        let pause = again_at.saturating_duration_since(self.runtime.instant());
+        tokio::select! {
+            biased;
+            () = self.bell.notified() => {}
+            () = self.runtime.sleep(pause) => {}
+        }
+    }
+
+    /// Sets results of locked runs aside for a moment.
+    fn set_aside(&self, mut results: Vec<Finished>) {
+        debug!(
+            results = results.len(),
+            "another transaction has the runs of results locked"
+        );
+        let again_at = self.runtime.instant() + LOCKED_AGAIN;
+        let mut locked = self.locked.lock();
+        locked.results.append(&mut results);
+        locked.again_at.get_or_insert(again_at);
+    }
+
+    /// Takes up those whose moment has come, whatever else comes in.
+    fn unlock_some(&self) {
+        let now = self.runtime.instant();
+        let mut locked = self.locked.lock();
+        if locked.again_at.is_some_and(|at| at <= now) {
+            let Locked { results, .. } = std::mem::take(&mut *locked);
+            self.waiting.lock().extend(results);
         }
     }
 
@@ -161,8 +224,11 @@ impl ResultSink {
         if batch.is_empty() {
             return;
         }
-        let error = match self.store_until_known(&batch, listener).await {
+        let error = match self.store_until_known(&mut batch, listener).await {
             Ok(()) => return,
+            Err(StoreError::Busy { runs }) => {
+                return Box::pin(self.store_without(batch, &runs, listener)).await;
+            }
             Err(error) => error,
         };
         if !error.is_refusal() {
@@ -177,36 +243,57 @@ impl ResultSink {
             error!(%error, %task_id, "a result was refused; the activity has failed");
             batch[0].outcome = outcome::refused(&error);
             batch[0].step_logs.clear();
-            if let Err(error) = self.store_until_known(&batch, listener).await {
+            if let Err(error) = self.store_until_known(&mut batch, listener).await {
                 error!(%error, %task_id, "and its failure was refused too");
             }
         }
     }
 
+    /// Sets the results of locked runs aside and stores the others.
+    async fn store_without(
+        &self,
+        batch: Vec<Finished>,
+        locked: &[Uuid],
+        listener: &dyn ResultListener,
+    ) {
+        let is_locked = |finished: &Finished| locked.contains(&finished.task.lease.run_id);
+        let (mut aside, mut others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_locked);
+        if aside.is_empty() {
+            // It is not known which: the halves tell.
+            aside = others.split_off(others.len() / 2);
+            if others.is_empty() {
+                self.set_aside(aside);
+                return;
+            }
+            self.store_batch(aside, listener).await;
+        } else {
+            self.set_aside(aside);
+        }
+        self.store_batch(others, listener).await;
+    }
+
     async fn store_until_known(
         &self,
-        batch: &[Finished],
+        batch: &mut [Finished],
         listener: &dyn ResultListener,
     ) -> Result<(), StoreError> {
         let results: Vec<TaskResult> = batch.iter().map(|finished| self.result(finished)).collect();
         let mut wait_ms = RETRY_MS_FIRST;
-        let mut in_doubt = false;
         loop {
             match self.port.finish_tasks(results.clone(), None).await {
                 Ok(outcomes) => {
                     for (finished, outcome) in batch.iter().zip(outcomes) {
-                        match outcome {
-                            // By that try, perhaps, whose lease ended with it.
-                            FinishOutcome::LeaseLost if in_doubt => listener.unsure(&finished.task),
-                            outcome => tell(listener, finished, &outcome),
-                        }
+                        tell(listener, finished, &outcome);
                     }
                     return Ok(());
                 }
                 Err(_) if planted(Bug::ResultDroppedOnError) => return Ok(()),
+                Err(error @ StoreError::Busy { .. }) => return Err(error),
                 Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
                     debug!(%error, wait_ms, "results are stored again");
-                    in_doubt |= error.is_outcome_unknown();
+                    if error.is_outcome_unknown() {
+                        batch.iter_mut().for_each(|f| f.kept = Kept::Unknown);
+                    }
                     let wait = self.runtime.jittered(Duration::from_millis(wait_ms));
                     self.runtime.sleep(wait).await;
                     wait_ms = (wait_ms * 2).min(RETRY_MS_MAX);
@@ -232,7 +319,7 @@ fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutc
         FinishOutcome::Recorded { line_moved, .. } => listener.recorded(task, *line_moved),
         FinishOutcome::Retrying { visible_at } => listener.retrying(task, *visible_at),
         FinishOutcome::Parked => {}
-        // The activity's own commit was carried out after all, perhaps.
+        // An earlier commit was carried out after all, perhaps, and the lease ended with it.
         FinishOutcome::LeaseLost if finished.kept == Kept::Unknown => listener.unsure(task),
         FinishOutcome::LeaseLost => {
             debug!(task_id = %task.lease.task_id, "the result came too late");
@@ -265,6 +352,7 @@ mod tests {
             },
             step_logs: Vec::new(),
             kept: Kept::NotYet,
+            held: HeldLease::unkept(task(number).lease),
             slot: slots.try_take().expect("is free"),
         }
     }

@@ -11,6 +11,10 @@ use super::BackpressureConfig;
 pub struct WorkerSettings {
     /// Activities running at once; `MAX_CONCURRENT_TASKS`.
     pub max_concurrent_tasks: usize,
+    /// Bytes of inputs and results that running activities may hold together; `MAX_BYTES_IN_FLIGHT`.
+    /// A worker that holds as much takes no further task until one of them has ended, so that
+    /// large payloads are run fewer at once. One claim (32 MiB) may exceed it.
+    pub max_bytes_in_flight: usize,
     /// Tasks claimed at once; `CLAIM_BATCH_SIZE`.
     pub claim_batch_size: usize,
     /// How often is asked for tasks while other processes cannot be heard, or known work could not be claimed; `POLL_INTERVAL_MS`.
@@ -36,6 +40,7 @@ impl Default for WorkerSettings {
     fn default() -> Self {
         Self {
             max_concurrent_tasks: 1_000,
+            max_bytes_in_flight: 128 * 1024 * 1024,
             claim_batch_size: 50,
             poll_interval: Duration::from_millis(100),
             lease: Duration::from_secs(15),
@@ -50,8 +55,8 @@ impl Default for WorkerSettings {
 }
 
 impl WorkerSettings {
-    /// The defaults, changed by the environment: `MAX_CONCURRENT_TASKS`, `CLAIM_BATCH_SIZE`, `POLL_INTERVAL_MS`,
-    /// `WORKER_HEARTBEAT_TIMEOUT_SECS`.
+    /// The defaults, changed by the environment: `MAX_CONCURRENT_TASKS`, `MAX_BYTES_IN_FLIGHT`,
+    /// `CLAIM_BATCH_SIZE`, `POLL_INTERVAL_MS`, `WORKER_HEARTBEAT_TIMEOUT_SECS`.
     ///
     /// # Errors
     /// [`crate::Error`] that names the variable whose value is not a number above 0.
@@ -78,6 +83,7 @@ impl WorkerSettings {
         let default = Self::default();
         Ok(Self {
             max_concurrent_tasks: count("MAX_CONCURRENT_TASKS", default.max_concurrent_tasks)?,
+            max_bytes_in_flight: count("MAX_BYTES_IN_FLIGHT", default.max_bytes_in_flight)?,
             claim_batch_size: count("CLAIM_BATCH_SIZE", default.claim_batch_size)?,
             poll_interval: number("POLL_INTERVAL_MS")?
                 .map_or(default.poll_interval, Duration::from_millis),

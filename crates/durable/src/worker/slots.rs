@@ -1,6 +1,7 @@
 //! Slots: how many activities may run at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -10,6 +11,8 @@ pub(crate) struct Slots {
     permits: Arc<Semaphore>,
     max: usize,
     freed: Arc<Freed>,
+    /// Bytes of payloads that the activities of all slots hold.
+    bytes: Arc<AtomicUsize>,
 }
 
 /// Tells of slots that have become free.
@@ -25,11 +28,14 @@ struct Freed {
 pub(crate) struct Slot {
     permit: Option<OwnedSemaphorePermit>,
     freed: Arc<Freed>,
+    /// The total of all slots, and this slot's part of it.
+    bytes: (Arc<AtomicUsize>, usize),
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         // First free, then told.
+        self.holds(0);
         drop(self.permit.take());
         self.freed.one.notify_one();
         self.freed.all.notify_waiters();
@@ -37,6 +43,15 @@ impl Drop for Slot {
 }
 
 impl Slot {
+    /// Bytes of payloads that its activity holds from now on, instead of those before.
+    pub(crate) fn holds(&mut self, bytes: usize) {
+        let (total, held) = &mut self.bytes;
+        // Added first, so that the total never falls below what is held.
+        total.fetch_add(bytes, Ordering::SeqCst);
+        total.fetch_sub(*held, Ordering::SeqCst);
+        *held = bytes;
+    }
+
     /// Free before it is dropped: only by mistake.
     pub(crate) fn free(&mut self) {
         drop(self.permit.take());
@@ -50,6 +65,7 @@ impl Slots {
             permits: Arc::new(Semaphore::new(max)),
             max,
             freed: Arc::default(),
+            bytes: Arc::default(),
         }
     }
 
@@ -57,6 +73,7 @@ impl Slots {
         Slot {
             permit: Some(permit),
             freed: Arc::clone(&self.freed),
+            bytes: (Arc::clone(&self.bytes), 0),
         }
     }
 
@@ -103,6 +120,11 @@ impl Slots {
         self.max
     }
 
+    /// Bytes of payloads that running activities hold, those of unstored results included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn used(&self) -> usize {
         self.max.saturating_sub(self.free())
     }
@@ -111,6 +133,20 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_those_of_the_slots_in_use() {
+        let slots = Slots::new(3);
+        let (mut one, mut two) = (slots.try_take().unwrap(), slots.try_take().unwrap());
+        one.holds(5);
+        two.holds(7);
+        two.holds(70);
+        assert_eq!(slots.bytes(), 75);
+        drop(one);
+        assert_eq!(slots.bytes(), 70);
+        two.holds(0);
+        assert_eq!(slots.bytes(), 0);
+    }
 
     #[tokio::test]
     async fn closed_slots_are_empty_when_the_last_one_is_given_back() {

@@ -8,11 +8,11 @@ use everruns_durable::persistence::model::{
     ClaimOutbox, ClaimTasks, ClaimTurns, HostedType, OutboxState, Owner, TaskRecord, TaskStatus,
 };
 use everruns_durable::persistence::postgres::Postgres;
-use everruns_durable::persistence::sql::rows::{Changes, Load};
+use everruns_durable::persistence::sql::rows::{Changes, TaskFound};
 use everruns_durable::persistence::sql::tx::{Concern, Database, Intent, Tx};
 use uuid::Uuid;
 
-use crate::intents::{OutboxClaim, TasksClaim, TurnsClaim, load, write};
+use crate::intents::{OutboxClaim, TasksClaim, TurnsClaim, whole_tasks, write};
 use crate::samples::{
     bare_run, bare_task, full_fact, full_options, full_run, full_task, id, outbox, signal_fact, t,
     timer,
@@ -89,6 +89,7 @@ async fn a_claim_changes_what_the_rules_say_and_its_clocks_are_those_of_the_reco
     let plain = bare_task(id(1), 2);
     let changes = Changes {
         now: t(0),
+        insert_runs: vec![bare_run(id(1)).into()],
         insert_tasks: vec![queued.clone(), plain.clone()],
         ..Changes::default()
     };
@@ -113,15 +114,7 @@ async fn a_claim_changes_what_the_rules_say_and_its_clocks_are_those_of_the_reco
             ..before.clone()
         };
         assert_eq!(found, &expected);
-        let stored = load(
-            &store,
-            Load {
-                tasks: vec![(id(1), found.id)],
-                ..Load::default()
-            },
-        )
-        .await;
-        assert_eq!(&stored.tasks[&(id(1), found.id)], &expected);
+        assert_eq!(whole_tasks(&store).await[&(id(1), found.id)], expected);
         let row = connect(&url).await;
         let row = row
             .query_one(
@@ -329,6 +322,10 @@ type Due = (
     Option<Timestamp>,
 );
 
+fn keys(found: &[TaskFound]) -> Vec<(Uuid, Uuid)> {
+    found.iter().map(TaskFound::key).collect()
+}
+
 impl Intent for LookAtDue {
     type Answer = Due;
 
@@ -338,11 +335,11 @@ impl Intent for LookAtDue {
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Due, Changes)> {
         let due = (
-            tx.due_runs(0, 10).await?,
-            tx.due_timers(0, 10).await?,
-            tx.due_tasks(0, 10).await?,
-            tx.expired_leases(0, 10).await?,
-            tx.next_due().await?,
+            tx.due_runs(0, 10, &[]).await?,
+            tx.due_timers(0, 10, &[]).await?,
+            keys(&tx.due_tasks(0, 10, &[]).await?),
+            keys(&tx.expired_leases(0, 10, &[]).await?),
+            tx.next_due(&[]).await?,
         );
         Ok((due, Changes::default()))
     }

@@ -1,6 +1,8 @@
 //! Intents without rules: load this, write that.
 
-use durable_core::Timestamp;
+use std::collections::BTreeMap;
+
+use durable_core::{Payload, Timestamp};
 use everruns_durable::persistence::StoreResult;
 use everruns_durable::persistence::model::{
     ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, OutboxRecord, TaskRecord,
@@ -8,6 +10,7 @@ use everruns_durable::persistence::model::{
 use everruns_durable::persistence::postgres::Postgres;
 use everruns_durable::persistence::sql::rows::{Changes, Load, Loaded, RegistryWrite};
 use everruns_durable::persistence::sql::tx::{Concern, Database, Intent, Tx};
+use uuid::Uuid;
 
 /// Loads, then writes; answers what was loaded.
 #[derive(Clone, Default)]
@@ -45,6 +48,22 @@ pub(crate) async fn load(store: &Postgres, load: Load) -> Loaded {
         ..Write::default()
     };
     store.write(Concern::Events, intent).await.unwrap()
+}
+
+/// All queued tasks, whole, by run and id.
+pub(crate) async fn whole_tasks(store: &Postgres) -> BTreeMap<(Uuid, Uuid), TaskRecord> {
+    let runs = store.dump().await.unwrap().runs.into_iter();
+    let tasks = runs.flat_map(|run| run.tasks);
+    tasks.map(|task| ((task.run_id, task.id), task)).collect()
+}
+
+/// A task as the rules see it: its input and the details of its heartbeat stay in the database.
+pub(crate) fn ruled(task: &TaskRecord) -> TaskRecord {
+    TaskRecord {
+        input: Payload::ABSENT,
+        heartbeat_details: Payload::ABSENT,
+        ..task.clone()
+    }
 }
 
 /// A write on a small table; answers how many rows it touched.

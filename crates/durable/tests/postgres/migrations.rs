@@ -1,11 +1,15 @@
 //! Migrations: many starters, newer and changed schemas, settings.
 
-use everruns_durable::persistence::migrations::MigrationState;
+use std::time::Duration;
+
+use everruns_durable::persistence::migrations::{Migration, MigrationState};
 use everruns_durable::persistence::postgres::{
-    MIGRATIONS, Postgres, PostgresOptions, migrate_up, migration_status, print, validate,
+    MIGRATIONS, Postgres, PostgresOptions, migrate_through, migrate_up, migration_status, print,
+    validate,
 };
 use everruns_durable::persistence::sql::tx::Database;
 use everruns_durable::persistence::{Shards, StoreError};
+use tokio_postgres::Client;
 
 use crate::server::{connect, fresh_database};
 
@@ -217,4 +221,152 @@ async fn payloads_are_compressed_with_lz4() {
     let rows = connect(&url).await.query(columns, &[]).await.unwrap();
     let other: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     assert!(other.is_empty(), "{other:?}");
+}
+
+/// So long may anything take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// This build's migrations and one more, as the next build might have it.
+fn with_next(name: &'static str, sql: &'static str) -> Vec<Migration> {
+    let next = Migration {
+        version: i32::try_from(MIGRATIONS.len()).unwrap() + 1,
+        name,
+        sql,
+    };
+    MIGRATIONS.iter().copied().chain([next]).collect()
+}
+
+/// Looks until a query answers true.
+async fn until(client: &Client, query: &str) {
+    let looking = async {
+        while !client
+            .query_one(query, &[])
+            .await
+            .unwrap()
+            .get::<_, bool>(0)
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let seen = tokio::time::timeout(PATIENCE, looking).await;
+    seen.unwrap_or_else(|_| panic!("not within {PATIENCE:?}: {query}"));
+}
+
+const WRITE: &str = "UPDATE durable.durable_workflow_instances SET memo = memo WHERE id IS NULL";
+
+#[tokio::test]
+async fn migration_that_waits_for_a_long_reader_lets_writers_pass_and_completes_after_it() {
+    let url = fresh_database().await;
+    let options = PostgresOptions::default();
+    migrate_up(&url, &options).await.unwrap();
+    let mut reader = connect(&url).await;
+    let writer = connect(&url).await;
+    let long = reader.transaction().await.unwrap();
+    let all = "SELECT count(*) FROM durable.durable_workflow_instances";
+    long.query(all, &[]).await.unwrap();
+
+    let migrations = with_next(
+        "later",
+        "ALTER TABLE {s}.durable_workflow_instances ADD COLUMN later INT",
+    );
+    let migrating = tokio::spawn({
+        let (url, options) = (url.clone(), options.clone());
+        async move { migrate_through(&url, &options, &migrations).await }
+    });
+    let waits =
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'
+                 AND relation = 'durable.durable_workflow_instances'::regclass)";
+    // Each of these writes queues behind the migration that waits, until its attempt ends.
+    for _ in 0..2 {
+        until(&writer, waits).await;
+        let write = tokio::time::timeout(PATIENCE, writer.batch_execute(WRITE));
+        write.await.expect("a writer is not stopped").unwrap();
+    }
+    assert!(!migrating.is_finished(), "the reader still holds the table");
+    long.commit().await.unwrap();
+    let status = migrating.await.unwrap().unwrap();
+    assert!(status.iter().all(|m| m.state == MigrationState::Applied));
+    // The build without that migration restarts.
+    Postgres::open(&url, options).await.unwrap();
+}
+
+const INDEX: &str = "-- An index that the next build might bring.
+-- durable: concurrently
+
+CREATE INDEX CONCURRENTLY IF NOT EXISTS durable_workflow_instances_later
+    ON {s}.durable_workflow_instances (partition_key, created_at);
+";
+
+#[tokio::test]
+async fn index_is_built_beside_a_long_reader_and_writers_by_one_of_several_starters() {
+    let url = fresh_database().await;
+    let options = PostgresOptions::default();
+    migrate_up(&url, &options).await.unwrap();
+    let writer = connect(&url).await;
+    // What an interrupted build of the index leaves behind.
+    let remains =
+        "CREATE INDEX durable_workflow_instances_later ON durable.durable_workflow_instances (id);
+                   UPDATE pg_index SET indisvalid = FALSE
+                   WHERE indexrelid = 'durable.durable_workflow_instances_later'::regclass";
+    writer.batch_execute(remains).await.unwrap();
+    let mut reader = connect(&url).await;
+    let snapshot = reader
+        .build_transaction()
+        .isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
+    let long = snapshot.start().await.unwrap();
+    long.query("SELECT count(*) FROM durable.durable_meta", &[])
+        .await
+        .unwrap();
+
+    let migrations = with_next("later", INDEX);
+    let starters: Vec<_> = (0..3)
+        .map(|_| {
+            let (url, options, migrations) = (url.clone(), options.clone(), migrations.clone());
+            tokio::spawn(async move { migrate_through(&url, &options, &migrations).await })
+        })
+        .collect();
+    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+                 AND query LIKE '%INDEX CONCURRENTLY%' AND wait_event_type = 'Lock'
+                 AND pid <> pg_backend_pid())";
+    until(&writer, waits).await;
+    let write = tokio::time::timeout(PATIENCE, writer.batch_execute(WRITE));
+    write.await.expect("a writer is not stopped").unwrap();
+    assert!(starters.iter().all(|starter| !starter.is_finished()));
+    long.commit().await.unwrap();
+    for starter in starters {
+        let ended = tokio::time::timeout(PATIENCE, starter).await;
+        let status = ended.expect("starters do not block each other");
+        let status = status.unwrap().unwrap();
+        assert!(status.iter().all(|m| m.state == MigrationState::Applied));
+    }
+    let built = "SELECT indisvalid AND indnatts = 2 FROM pg_index
+                 WHERE indexrelid = 'durable.durable_workflow_instances_later'::regclass";
+    let row = writer.query_one(built, &[]).await.unwrap();
+    assert!(row.get::<_, bool>(0), "the remains were replaced");
+}
+
+#[tokio::test]
+async fn new_database_gets_every_migration_in_one_transaction_and_indexes_with_it() {
+    let url = fresh_database().await;
+    let migrations = with_next("later", INDEX);
+    let options = PostgresOptions::default();
+    let status = migrate_through(&url, &options, &migrations).await.unwrap();
+    assert!(status.iter().all(|m| m.state == MigrationState::Applied));
+    let one = "SELECT count(DISTINCT xmin::text) = 1 FROM durable.durable_schema_migrations";
+    let row = connect(&url).await.query_one(one, &[]).await.unwrap();
+    assert!(row.get::<_, bool>(0));
+}
+
+#[tokio::test]
+async fn minimum_is_raised_in_the_transaction_of_the_migration_that_breaks_older_builds() {
+    let url = fresh_database().await;
+    let options = PostgresOptions::default();
+    migrate_up(&url, &options).await.unwrap();
+    let breaking = with_next(
+        "breaking",
+        "-- durable: min-compatible 1000\nDROP VIEW {s}.durable_workflow_events_view",
+    );
+    migrate_through(&url, &options, &breaking).await.unwrap();
+    let error = Postgres::open(&url, options).await.unwrap_err();
+    assert!(error.to_string().contains("schema version 1000"), "{error}");
 }

@@ -60,11 +60,11 @@ async fn everything_works_through_a_pooler_without_a_way_past_it() {
         &store,
         Load {
             runs: vec![id(1)],
-            tasks_of: vec![id(1)],
+            queued_of: vec![id(1)],
             ..Load::default()
         },
     )
     .await;
-    assert_eq!((loaded.runs.len(), loaded.tasks.len()), (1, 40));
+    assert_eq!((loaded.runs.len(), loaded.queued.len()), (1, 40));
     assert_eq!(store.dump().await.unwrap().runs[0].tasks.len(), 40);
 }

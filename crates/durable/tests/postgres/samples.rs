@@ -58,6 +58,7 @@ pub(crate) fn attempt(n: u32) -> AttemptRecord {
         worker_id: format!("worker-{n}"),
         started_at: n.is_multiple_of(2).then(|| t(5)),
         failure: failure(),
+        omitted_before: 0,
     }
 }
 

@@ -102,7 +102,7 @@ async fn its_writes_and_its_result_are_there_together() {
         .list_step_logs(StepLogFilter::of_run(handle.id()), Default::default())
         .await
         .unwrap();
-    assert_eq!(logs.len(), 1, "what it logged is stored with it");
+    assert_eq!(logs.lines.len(), 1, "what it logged is stored with it");
     engine.shutdown().await.unwrap();
 }
 

@@ -37,7 +37,7 @@ fn turns(count: u128, sequence: i64) -> Write {
     Write {
         load: Load {
             runs: runs.clone(),
-            facts_of: runs.clone(),
+            unread_of: runs.iter().map(|run_id| (*run_id, 0)).collect(),
             ..Load::default()
         },
         changes: Changes {
@@ -281,7 +281,7 @@ async fn of_sixty_four_that_start_one_run_id_one_starts_it_and_the_others_find_i
 }
 
 #[tokio::test]
-async fn of_sixty_four_with_one_key_one_starts_and_nobody_has_to_plan_again() {
+async fn of_sixty_four_with_one_key_one_starts_and_the_others_find_it() {
     let (store, _) = open(4).await;
     let plans = Arc::new(AtomicU32::new(0));
     let starts = (0..64).map(|n| {
@@ -294,11 +294,8 @@ async fn of_sixty_four_with_one_key_one_starts_and_nobody_has_to_plan_again() {
     });
     let started = futures_util::future::join_all(starts).await;
     assert_eq!(started.iter().filter(|s| *s.as_ref().unwrap()).count(), 1);
-    assert_eq!(
-        plans.load(Ordering::Relaxed),
-        64,
-        "the second waits for the first at the key"
-    );
+    // The second waits for the first at the key, and plans again where that takes too long.
+    assert!(plans.load(Ordering::Relaxed) >= 64);
     assert_eq!(store.dump().await.unwrap().keys.len(), 1);
 }
 

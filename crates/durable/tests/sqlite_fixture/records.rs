@@ -167,12 +167,14 @@ pub(crate) fn attempts() -> Vec<AttemptRecord> {
             worker_id: "worker-1".into(),
             started_at: Some(micros(1)),
             failure: failure(),
+            omitted_before: 0,
         },
         AttemptRecord {
             attempt: 2,
             worker_id: String::new(),
             started_at: None,
             failure: Failure::new("Io", ""),
+            omitted_before: 0,
         },
     ]
 }

@@ -26,6 +26,9 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Error of a call that did not come through, or whose answer says that it may later.
 const HTTP_ERROR: &str = "HttpError";
 
+/// Most of an answer's body, and of its headers, in a failure.
+const FAILURE_BYTES_MAX: usize = 4 * 1024;
+
 /// `http` {method, url, headers?, body?, timeout_ms?}: calls a host on the allow-list and answers {status, headers, body}.
 ///
 /// Sends the activity's `Idempotency-Key`, the same one on every attempt. Follows no redirects and uses no proxy. An answer of 5xx,
@@ -168,13 +171,34 @@ async fn answer(client: &Client, request: Request) -> ActivityResult<Value> {
         }
     }
     let status = response.status();
-    let answer = told(&response, &body);
     if status.is_server_error() || [408, 429].contains(&status.as_u16()) {
-        let details = Payload::from_value(&answer).unwrap_or_default();
+        let details = Payload::from_value(&told_shortly(&response, &body)).unwrap_or_default();
         let message = format!("answered {status}");
         return Err(ActivityError::new(HTTP_ERROR, message).with_details(details));
     }
-    Ok(answer)
+    Ok(told(&response, &body))
+}
+
+/// The answer in a failure, which is kept for each attempt: as an answer is, but with the first
+/// [`FAILURE_BYTES_MAX`] of a long body, as text,
+/// and without headers that are longer than that together.
+fn told_shortly(response: &Response, body: &[u8]) -> Value {
+    let headers = response.headers().iter();
+    let headers: usize = headers
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    if body.len() <= FAILURE_BYTES_MAX && headers <= FAILURE_BYTES_MAX {
+        return told(response, body);
+    }
+    let kept = &body[..body.len().min(FAILURE_BYTES_MAX)];
+    Value::object([
+        ("status", u64::from(response.status().as_u16()).into()),
+        (
+            "body",
+            Value::String(String::from_utf8_lossy(kept).into_owned()),
+        ),
+        ("body_bytes", (body.len() as u64).into()),
+    ])
 }
 
 fn told(response: &Response, body: &[u8]) -> Value {

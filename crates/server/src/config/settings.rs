@@ -101,6 +101,23 @@ settings! {
     grace: Period { env: "DURABLE_GRACE", default: "30s" }
     /// How long finished runs are kept; `none` keeps them for ever.
     retention: Option<Period> { env: "DURABLE_RETENTION", default: "30d" }
+    /// How long events of earlier iterations (continue-as-new) of a run are kept; `none` keeps them as long as the run.
+    history_retention: Option<Period> { env: "DURABLE_HISTORY_RETENTION", default: "30d" }
+    /// How long signals that a run has taken and updates that it has answered are kept. One that is sent again with the same id counts as
+    /// repeated for so long; `none` keeps them as long as the run.
+    signal_retention: Option<Period> { env: "DURABLE_SIGNAL_RETENTION", default: "30d" }
+    /// How long log lines of activities are kept; `none` keeps them as long as the run.
+    log_retention: Option<Period> { env: "DURABLE_LOG_RETENTION", default: "30d" }
+    /// How long outbox events that were published or given up are kept; `none` keeps them as long as the run.
+    outbox_retention: Option<Period> { env: "DURABLE_OUTBOX_RETENTION", default: "30d" }
+    /// How long dead letters about which a decision was made are kept; `none` keeps them as long as the run.
+    dead_letter_retention: Option<Period> { env: "DURABLE_DEAD_LETTER_RETENTION", default: "90d" }
+    /// How long results of `run_once` are kept, which belong to no run: a key that is older is executed again; `none` keeps them for ever.
+    once_retention: Option<Period> { env: "DURABLE_ONCE_RETENTION", default: "365d" }
+    /// How long workers that have stopped are listed; `none` keeps them for ever.
+    worker_retention: Option<Period> { env: "DURABLE_WORKER_RETENTION", default: "7d" }
+    /// How long totals are kept by the hour; older ones are kept by the day, and their sums stay the same.
+    totals_retention: Option<Period> { env: "DURABLE_TOTALS_RETENTION", default: "60d" }
     /// Refuse new runs while more tasks wait than so many times the slots of all live workers (HTTP 503 with `Retry-After`, gRPC
     /// `RESOURCE_EXHAUSTED` with `grpc-retry-pushback-ms`); `none` never refuses. Runs that exist go on.
     max_queue_ratio: Option<u32> { env: "DURABLE_MAX_QUEUE_RATIO", default: "10" }

@@ -61,7 +61,9 @@ pub(super) fn store(error: &StoreError) -> Status {
         StoreError::LeaseLost(_) | StoreError::RunFinished { .. } => Code::FailedPrecondition,
         StoreError::NotFound { .. } => Code::NotFound,
         StoreError::Invalid(_) => Code::InvalidArgument,
-        StoreError::Limit { .. } | StoreError::Overloaded { .. } => Code::ResourceExhausted,
+        StoreError::Limit { .. } | StoreError::Overloaded { .. } | StoreError::TooBroad { .. } => {
+            Code::ResourceExhausted
+        }
         error if error.is_retryable() => Code::Unavailable,
         StoreError::Corrupt { .. } => Code::DataLoss,
         _ => Code::Internal,

@@ -109,6 +109,52 @@ pub(super) struct LetterView {
     requeued_at: Option<Timestamp>,
 }
 
+/// A dead letter, in lists: without its input and without the failures of its attempts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LetterSummary {
+    /// Its id, which is its task's.
+    id: Uuid,
+    /// The run.
+    run_id: Uuid,
+    /// The activity's id within the run.
+    activity_id: String,
+    /// Which activity.
+    activity_type: String,
+    /// Attempts made.
+    attempts: u32,
+    /// The last failure, its message cut to 1 KiB, without details and cause.
+    last_error: FailureView,
+    /// Whether the run waits for a decision.
+    parked: bool,
+    /// Where it stands.
+    state: LetterState,
+    /// When it died.
+    dead_at: Timestamp,
+    /// How often it was put back.
+    requeue_count: u32,
+    /// When it was last put back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requeued_at: Option<Timestamp>,
+}
+
+impl From<DeadLetter> for LetterSummary {
+    fn from(letter: DeadLetter) -> Self {
+        Self {
+            id: letter.id,
+            run_id: letter.run_id,
+            activity_id: letter.activity_id,
+            activity_type: letter.activity_type,
+            attempts: letter.attempts,
+            last_error: FailureView::from(&letter.last_error),
+            parked: letter.parked,
+            state: letter.state.into(),
+            dead_at: letter.dead_at,
+            requeue_count: letter.requeue_count,
+            requeued_at: letter.requeued_at,
+        }
+    }
+}
+
 /// An attempt that failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AttemptView {
@@ -152,7 +198,7 @@ impl From<DeadLetter> for LetterView {
 /// A page of dead letters, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LetterList {
-    dead_letters: Vec<LetterView>,
+    dead_letters: Vec<LetterSummary>,
     /// Where the next page begins; absent on the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -191,7 +237,7 @@ pub(super) struct Purged {
     purged: u64,
 }
 
-/// Dead letters, newest first.
+/// Dead letters, newest first. Inputs and attempts are in the letter itself: `GET /dlq/{id}`.
 #[utoipa::path(get, path = "/dlq", tag = "dlq", params(DlqParams),
     responses((status = 200, description = "A page", body = LetterList)))]
 pub(super) async fn list_dlq(
@@ -210,7 +256,7 @@ pub(super) async fn list_dlq(
         after: cursor::place(List::DeadLetters, params.cursor.as_deref())?,
     };
     let found = app.client().list_dead_letters(filter, page).await?;
-    let (mut dead_letters, next_cursor): (Vec<LetterView>, _) =
+    let (mut dead_letters, next_cursor): (Vec<LetterSummary>, _) =
         turn(List::DeadLetters, page, found, DeadLetter::rank);
     let runs: Vec<Uuid> = dead_letters.iter().map(|letter| letter.run_id).collect();
     let in_scope = caller.runs_in_scope(&app, &runs).await?;
@@ -348,16 +394,9 @@ async fn shown(app: &App, caller: &Caller, id: Uuid) -> Result<Json<LetterView>,
 
 /// A letter by its id alone.
 async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<DeadLetter, Problem> {
-    let filter = DlqFilter {
-        id: Some(id),
-        ..DlqFilter::default()
-    };
-    let found = app
-        .client()
-        .list_dead_letters(filter, Page::first(1))
-        .await?;
+    let found = app.client().get_dead_letter(id).await?;
     let missing = || Problem::new(Code::NotFound, format!("there is no dead letter {id}"));
-    let letter = found.into_iter().next().ok_or_else(missing)?;
+    let letter = found.ok_or_else(missing)?;
     caller.require_queue(&letter.activity_type)?;
     caller.within_scope(app, letter.run_id).await?;
     Ok(letter)

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use everruns_durable::Client;
-use everruns_durable::persistence::model::RunRecord;
+use everruns_durable::persistence::model::{RunRecord, RunSummary};
 use uuid::Uuid;
 
 use super::extract::key_of;
@@ -103,18 +103,13 @@ impl Caller {
         app: &App,
         runs: &[Uuid],
     ) -> Result<BTreeMap<Uuid, bool>, Problem> {
-        let mut seen = BTreeMap::new();
-        for id in runs {
-            if seen.contains_key(id) {
-                continue;
-            }
-            let inside = self.scopes.workflow_types.is_none() || {
-                let run = app.store().get_run(*id).await?;
-                run.is_some_and(|run| self.may_use_type(&run.workflow_type))
-            };
-            seen.insert(*id, inside);
+        if self.scopes.workflow_types.is_none() {
+            return Ok(runs.iter().map(|id| (*id, true)).collect());
         }
-        Ok(seen)
+        let found = app.store().summarize_runs(runs).await?;
+        let inside = |run: RunSummary| self.may_use_type(&run.workflow_type);
+        let seen = found.into_iter().map(|run| run.is_some_and(inside));
+        Ok(runs.iter().copied().zip(seen).collect())
     }
 
     /// Refuses what concerns everybody to a token that is limited to some.

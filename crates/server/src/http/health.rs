@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use everruns_durable::admin::{ActivityTypeStats, SystemHealth, TaskQueueStats};
+use everruns_durable::engine::ChoreTrouble;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::guard::Caller;
 use super::problem::Problem;
+use super::set_aside::{SetAsideView, set_aside};
 use crate::App;
 
 /// How the system stands.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct HealthView {
-    /// `healthy`; `degraded` where the load is above 80 %, a breaker is open or runs are blocked; `unhealthy` where tasks wait and no worker takes any.
+    /// `healthy`; `degraded` where the load is above 80 %, a breaker is open, runs are blocked, a chore fails or something is set aside; `unhealthy` where tasks wait and no worker takes any.
     #[schema(value_type = String, example = "healthy")]
     status: &'static str,
     /// Workers with a fresh sign of life.
@@ -36,6 +38,36 @@ pub(super) struct HealthView {
     /// Dead letters nobody has decided.
     dlq_size: u64,
     open_circuit_breakers: Vec<String>,
+    /// Whether the numbers of tasks, runs and dead letters are exact. `false`: at least one of them
+    /// was cut at 10,000 and is a lower bound.
+    exact: bool,
+    /// Chores of this process that failed three times in a row or more, and have not succeeded since: timers, messages or retention may be late.
+    failing_chores: Vec<FailingChoreView>,
+    /// Runs of which this process has set something aside, because the store cannot handle it: the others go on without them.
+    set_aside: Vec<SetAsideView>,
+}
+
+/// A chore that fails again and again.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(super) struct FailingChoreView {
+    /// `due`, `relay`, `reaper`, …
+    chore: String,
+    failures_in_a_row: u32,
+    last_error: String,
+}
+
+/// Failures in a row from which on a chore is said to fail.
+const FAILING_FROM: u32 = 3;
+
+fn failing(troubles: Vec<ChoreTrouble>) -> Vec<FailingChoreView> {
+    let failing = troubles.into_iter().filter(|t| t.in_a_row >= FAILING_FROM);
+    failing
+        .map(|trouble| FailingChoreView {
+            chore: trouble.chore.to_owned(),
+            failures_in_a_row: trouble.in_a_row,
+            last_error: trouble.last_error,
+        })
+        .collect()
 }
 
 impl From<SystemHealth> for HealthView {
@@ -56,6 +88,9 @@ impl From<SystemHealth> for HealthView {
             blocked_workflows: health.blocked_workflows,
             dlq_size: health.dlq_size,
             open_circuit_breakers: health.open_circuit_breakers,
+            exact: health.exact,
+            failing_chores: Vec::new(),
+            set_aside: Vec::new(),
         }
     }
 }
@@ -122,7 +157,14 @@ pub(super) async fn get_health(
 ) -> Result<Json<HealthView>, Problem> {
     let stale_after = app.settings().worker_stale_after;
     let health = app.client().system_health(stale_after).await?;
-    Ok(Json(health.into()))
+    let mut view = HealthView::from(health);
+    view.failing_chores = failing(app.client().chore_troubles());
+    view.set_aside = set_aside(&app);
+    let in_trouble = !(view.failing_chores.is_empty() && view.set_aside.is_empty());
+    if in_trouble && view.status == "healthy" {
+        view.status = "degraded";
+    }
+    Ok(Json(view))
 }
 
 /// How the queues do, by activity type and priority.

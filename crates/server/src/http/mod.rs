@@ -16,6 +16,7 @@ mod probes;
 mod problem;
 mod refusal;
 mod schedules;
+mod set_aside;
 mod table;
 mod tasks;
 mod tokens;
@@ -38,6 +39,7 @@ use tracing::error;
 
 pub(crate) use metrics::samples::Samples;
 pub use problem::Problem;
+pub(crate) use workflows::Followed;
 
 use crate::App;
 use crate::auth::Permission;

@@ -150,11 +150,14 @@ codes! {
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The route has no such method";
     Conflict = "conflict", CONFLICT, "Something stands in the way";
     RunFinished = "run_finished", CONFLICT, "The run has ended";
+    RunOpen = "run_open", CONFLICT, "The run has not ended";
+    PastIteration = "past_iteration", CONFLICT, "The event belongs to an earlier iteration";
     NoWorker = "no_worker", CONFLICT, "Nobody hosts the workflow";
     RunUnreadable = "run_unreadable", CONFLICT, "The run cannot be rebuilt";
     NotBegun = "not_begun", CONFLICT, "The run has not begun";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is of another kind";
+    QueryTooBroad = "query_too_broad", UNPROCESSABLE_ENTITY, "The query takes too long";
     QueryFailed = "query_failed", UNPROCESSABLE_ENTITY, "The query failed";
     UpdateFailed = "update_failed", UNPROCESSABLE_ENTITY, "The update was refused or failed";
     InboxFull = "inbox_full", TOO_MANY_REQUESTS, "Too much waits for the run";

@@ -58,7 +58,10 @@ fn code_of(error: &Error) -> Code {
         (error.is_query_not_found(), Code::QueryNotFound),
         (error.is_not_found(), Code::NotFound),
         (error.is_run_finished(), Code::RunFinished),
+        (error.is_run_open(), Code::RunOpen),
+        (error.is_past_iteration(), Code::PastIteration),
         (error.is_conflict(), Code::Conflict),
+        (error.is_query_too_broad(), Code::QueryTooBroad),
         (error.is_overloaded(), Code::Overloaded),
         (error.is_shutting_down(), Code::ShuttingDown),
         (error.is_no_worker_for_type(), Code::NoWorker),
@@ -85,6 +88,16 @@ fn with_advice(problem: Problem, error: &Error) -> Problem {
         Code::RunFinished => {
             problem.hint("a run that failed can be retried; any other takes a new start")
         }
+        Code::RunOpen => problem.hint(
+            "cancel the run, or terminate it (POST /workflows/{id}/terminate), and delete it when it has ended",
+        ),
+        Code::PastIteration => {
+            problem.hint("name an event of the current iteration; GET /workflows/{id}/events lists them")
+        }
+        Code::QueryTooBroad => problem.hint(
+            "narrow it: name a workflow_type, a status, a workflow_id or a short created_from..created_until; \
+             count without exact=true; ask for a smaller limit",
+        ),
         Code::UpdateFailed => problem.hint("error says why; another update can be sent"),
         Code::Conflict => problem.hint("look at what is there, then decide again"),
         Code::NoWorker => problem.hint("start a worker that hosts the workflow"),

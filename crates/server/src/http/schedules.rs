@@ -108,6 +108,7 @@ pub(super) struct ScheduleView {
     cron: String,
     time_zone: String,
     workflow_type: String,
+    /// What its runs are given. Null in lists: `GET /schedules/{id}` has it.
     #[schema(value_type = Value)]
     input: Payload,
     overlap: Overlap,

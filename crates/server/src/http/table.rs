@@ -5,7 +5,7 @@ use utoipa_axum::router::UtoipaMethodRouter;
 use utoipa_axum::routes;
 
 use super::workflows::{batch, find, history, operate, result, start, stream, talk, why};
-use super::{audit, breakers, dlq, health, metrics, schedules, tasks, tokens, workers};
+use super::{audit, breakers, dlq, health, metrics, schedules, set_aside, tasks, tokens, workers};
 use crate::App;
 use crate::auth::Permission::{self, Administer, Operate, Read, Signal, Start};
 
@@ -53,6 +53,7 @@ pub(super) fn routes() -> Vec<Route> {
         route(Operate, routes!(operate::terminate_workflow)),
         route(Operate, routes!(operate::retry_workflow)),
         route(Operate, routes!(operate::reset_workflow)),
+        route(Operate, routes!(operate::delete_workflow)),
         route(Read, routes!(tasks::list_tasks)),
         route(Read, routes!(health::get_task_stats)),
         route(Read, routes!(dlq::list_dlq)),
@@ -76,6 +77,8 @@ pub(super) fn routes() -> Vec<Route> {
         route(Read, routes!(breakers::list_breakers)),
         route(Operate, routes!(breakers::reset_breaker)),
         route(Read, routes!(health::get_health)),
+        route(Read, routes!(set_aside::list_set_aside)),
+        route(Operate, routes!(set_aside::retry_set_aside)),
         route(Read, routes!(metrics::get_metrics)),
         route(Read, routes!(metrics::get_timeseries)),
         route(Read, routes!(metrics::stream_metrics)),

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use everruns_durable::core::{Payload, Timestamp};
+use everruns_durable::core::Timestamp;
 use everruns_durable::persistence::model::{Page, TaskFilter, TaskRecord, TaskStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -93,9 +93,6 @@ pub(super) struct TaskView {
     activity_type: String,
     /// Where it stands.
     status: TaskState,
-    /// What it was given.
-    #[schema(value_type = Value)]
-    input: Payload,
     /// Higher comes first.
     priority: i32,
     /// The attempt under way, or the last one.
@@ -114,7 +111,8 @@ pub(super) struct TaskView {
     /// Its last heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     heartbeat_at: Option<Timestamp>,
-    /// How the last attempt failed.
+    /// How the last attempt failed, its message cut to 1 KiB, without details and cause; absent where
+    /// the failures of all attempts together are large.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<FailureView>,
     /// When it was queued.
@@ -131,7 +129,6 @@ impl From<TaskRecord> for TaskView {
             activity_id: task.activity_id,
             activity_type: task.activity_type,
             status: task.status.into(),
-            input: task.input,
             priority: task.options.priority,
             attempt: task.attempt,
             max_attempts: task.options.retry_policy.max_attempts,
@@ -158,7 +155,7 @@ pub(super) struct TaskList {
     next_cursor: Option<String>,
 }
 
-/// Queued activities, in the order in which they are claimed. Finished ones are in their run's history.
+/// Queued activities, in the order in which they are claimed. Finished ones, and what an activity was given, are in the run's history.
 #[utoipa::path(get, path = "/tasks", tag = "tasks", params(TaskParams),
     responses((status = 200, description = "A page", body = TaskList)))]
 pub(super) async fn list_tasks(

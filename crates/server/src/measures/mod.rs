@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use everruns_durable::core::{CircuitState, Timestamp};
 use everruns_durable::persistence::model::{
-    BreakerRecord, ClaimedTask, DeadLetterDecision, DecisionOutcome, FinishOutcome, TurnOutcome,
+    BreakerRecord, ClaimedTask, DeadLetterDecision, DecisionOutcome, FinishOutcome, PurgedOld,
+    TurnOutcome,
 };
 use parking_lot::Mutex;
 
@@ -27,6 +28,9 @@ pub struct Measures {
     tasks_scheduled: AtomicU64,
     retries: AtomicU64,
     letters_requeued: AtomicU64,
+    /// Rows that retention deleted by their age, and runs whose rows it could not delete when it last looked.
+    old_rows: AtomicU64,
+    stuck_runs: AtomicU64,
     claim_size: Mutex<Histogram>,
     claim_latency: Mutex<Histogram>,
     schedule_to_start: Mutex<Histogram>,
@@ -54,6 +58,8 @@ impl Default for Measures {
             tasks_scheduled: AtomicU64::default(),
             retries: AtomicU64::default(),
             letters_requeued: AtomicU64::default(),
+            old_rows: AtomicU64::default(),
+            stuck_runs: AtomicU64::default(),
             claim_size: Mutex::new(Histogram::new(SIZES)),
             claim_latency: Mutex::new(Histogram::new(CALLS)),
             schedule_to_start: Mutex::new(Histogram::new(WAITS)),
@@ -70,6 +76,8 @@ pub(crate) struct Figures {
     pub(crate) tasks_scheduled: u64,
     pub(crate) retries: u64,
     pub(crate) letters_requeued: u64,
+    pub(crate) old_rows: u64,
+    pub(crate) stuck_runs: u64,
     pub(crate) claim_size: Histogram,
     pub(crate) claim_latency: Histogram,
     pub(crate) schedule_to_start: Histogram,
@@ -90,6 +98,8 @@ impl Measures {
             tasks_scheduled: read(&self.tasks_scheduled),
             retries: read(&self.retries),
             letters_requeued: read(&self.letters_requeued),
+            old_rows: read(&self.old_rows),
+            stuck_runs: read(&self.stuck_runs),
             claim_size: self.claim_size.lock().clone(),
             claim_latency: self.claim_latency.lock().clone(),
             schedule_to_start: self.schedule_to_start.lock().clone(),
@@ -127,6 +137,12 @@ impl Measures {
             let delay = seconds_between(now, *visible_at);
             self.retry_delay.lock().add(delay);
         }
+    }
+
+    /// Retention has looked for old rows.
+    fn purged(&self, purged: &PurgedOld) {
+        self.old_rows.fetch_add(purged.rows(), Ordering::Relaxed);
+        self.stuck_runs.store(purged.stuck_runs, Ordering::Relaxed);
     }
 
     fn decided(&self, requeue: bool, outcome: &DecisionOutcome) {

@@ -94,7 +94,7 @@ async fn failure_is_retried_by_the_policy_and_the_next_attempt_sees_the_last_hea
             .await
             .unwrap()
             .iter()
-            .any(|task| !task.heartbeat_details.is_absent())
+            .any(|task| task.heartbeat_at.is_some())
         {
             break;
         }

@@ -227,7 +227,7 @@ async fn one_bad_start_starts_none_of_the_call() {
         assert!(is_named, "{refused}");
     }
     let runs = place.store.list_runs(RunFilter::default(), Page::default());
-    assert_eq!(runs.await.unwrap().len(), 0);
+    assert_eq!(runs.await.unwrap().runs.len(), 0);
 }
 
 /// A host that nobody asks.

@@ -62,7 +62,7 @@ async fn the_same_code_runs_through_a_server() {
             ..RunFilter::default()
         };
         let found = place.store.list_runs(children, Page::default()).await;
-        if let Some(child) = found.expect("listed").pop() {
+        if let Some(child) = found.expect("listed").runs.pop() {
             break child.id;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

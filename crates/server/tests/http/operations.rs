@@ -25,6 +25,28 @@ async fn terminated_run_has_failed_with_the_reason(world: World) {
         .refused(StatusCode::CONFLICT, "run_finished");
 }
 
+async fn ended_run_is_deleted_for_good(world: World) {
+    let id = world.start("holding", json!("a secret")).await;
+    let path = format!("/workflows/{id}");
+    let delete = || world.send(world.request(Method::DELETE, &path));
+    let open = delete().await;
+    open.refused(StatusCode::CONFLICT, "run_open");
+    let end = world.request(Method::POST, &format!("{path}/terminate"));
+    world.send(end).await.expect(StatusCode::OK);
+    let deleted = delete().await.expect(StatusCode::OK);
+    assert_eq!(deleted, json!({"id": id, "complete": true}));
+    for gone in [
+        path.clone(),
+        format!("{path}/events"),
+        format!("{path}/history"),
+    ] {
+        let gone = world.get(&gone).await;
+        gone.refused(StatusCode::NOT_FOUND, "not_found");
+    }
+    let again = delete().await;
+    again.refused(StatusCode::NOT_FOUND, "not_found");
+}
+
 async fn failed_run_is_retried_and_reset(world: World) {
     let id = world.start("failing", Value::Null).await;
     assert_eq!(world.ended(&id).await["status"], "failed");
@@ -234,6 +256,7 @@ async fn workers_are_listed_and_drained(world: World) {
 
 on_every_store!(
     terminated_run_has_failed_with_the_reason,
+    ended_run_is_deleted_for_good,
     failed_run_is_retried_and_reset,
     cancelled_twice_under_one_key_is_cancelled_once,
     batch_needs_a_filter_and_begins_dry,

@@ -185,9 +185,27 @@ async fn what_passes_through_the_store_is_counted() {
     for name in [
         "durable_activity_schedule_to_start_seconds_count",
         "durable_dlq_requeued_total",
+        "durable_retention_rows_deleted_total",
+        "durable_retention_stuck_runs",
     ] {
         assert!(value(name) >= 0.0, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_set_nothing_aside_says_so() {
+    let world = World::sqlite().await;
+    let id = world.start("holding", Value::Null).await;
+    let listed = world.get("set-aside").await.expect(StatusCode::OK);
+    assert_eq!(listed, json!({"set_aside": []}));
+    let path = format!("set-aside/{id}/retry");
+    let retried = world.post(&path, &Value::Null).await;
+    let problem = retried.expect(StatusCode::NOT_FOUND);
+    let detail = problem["detail"].as_str().unwrap();
+    assert_eq!(
+        detail,
+        format!("nothing of run {id} is set aside by this server")
+    );
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ pub(crate) mod differential;
 pub(crate) mod faults;
 pub(crate) mod prove;
 pub(crate) mod sim;
+pub(crate) mod upgrade;
 pub(crate) mod worker;
 
 use anyhow::bail;

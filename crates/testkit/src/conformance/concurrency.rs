@@ -362,7 +362,7 @@ async fn reaper_worker_and_heartbeat_agree_on_one_outcome(w: &World) {
                             heartbeat: None,
                         };
                         let state = one(store.extend_leases(vec![extension], now).await);
-                        seen.extended = state != LeaseState::Lost;
+                        seen.extended = matches!(state, LeaseState::Extended { .. });
                     }
                     _ => {
                         let reap = ReapLeases {

@@ -49,6 +49,7 @@ pub(super) fn failed(attempt: u32, claimed: &ClaimedTask) -> AttemptRecord {
         worker_id: WORKER.into(),
         started_at: Some(claimed.started_at),
         failure: boom(),
+        omitted_before: 0,
     }
 }
 

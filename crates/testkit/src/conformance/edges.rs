@@ -439,6 +439,7 @@ async fn texts_for_people_are_bounded(w: &World) {
 }
 
 async fn bad_attributes_are_refused(w: &World) {
+    let plain = w.turn(w.start().await).await;
     let before = w.everything().await;
     let text = |text: String| AttributeValue::Text(text);
     for (value, why) in [
@@ -458,6 +459,13 @@ async fn bad_attributes_are_refused(w: &World) {
         s.attributes.extend(many);
     });
     assert_eq!(too_many.await, Refusal::Limit);
+    for value in [None, Some(AttributeValue::Int(1))] {
+        let too_many = turn(w, &plain, |t| {
+            let many = (0..=ATTRIBUTES_MAX).map(|i| (i.to_string(), value.clone()));
+            t.attributes.extend(many);
+        });
+        assert_eq!(too_many.await, Refusal::Limit, "{value:?}");
+    }
     assert_eq!(w.everything().await, before);
 }
 

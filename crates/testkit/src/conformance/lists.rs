@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use durable_core::{AttributeValue, Failure, RetryPolicy};
+use durable_core::{AttributeValue, Failure, Payload, RetryPolicy, WorkflowEvent};
+use everruns_durable::persistence::StoreError;
+use everruns_durable::persistence::limits::COUNT_ROWS_MAX;
 use everruns_durable::persistence::model::{
-    Attributes, BlockRun, ClosePolicy, FinishOutcome, LogLevel, NewOutboxEvent, NewStepLog,
-    NewTask, Page, RunDump, RunFilter, StartRun, StepLogFilter, StepLogRecord, StoreCounts,
-    TaskFilter, TaskLease, TaskOutcome, TaskResult, TaskStatus, WorkflowStatus,
+    Attributes, BlockRun, ClosePolicy, CountLimit, DlqFilter, FinishOutcome, LogLevel,
+    NewOutboxEvent, NewStepLog, NewTask, Page, RunCount, RunDump, RunFilter, RunMark, RunSummary,
+    StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskLease, TaskOutcome,
+    TaskResult, TaskStatus, WorkflowStatus,
 };
 use uuid::Uuid;
 
@@ -26,7 +29,17 @@ claims! { "lists":
     log_lines_are_listed_by_id_in_pages,
     a_log_line_id_used_twice_is_one_line,
     what_does_not_exist_reads_as_nothing,
+    a_list_shows_runs_tasks_letters_and_schedules_without_payloads,
+    runs_are_summarized_by_id,
+    a_page_of_events_ends_before_it_is_too_large,
+    a_page_of_log_lines_ends_before_it_is_too_large,
+    following_next_visits_every_run_of_a_combination_once,
+    a_capped_count_says_that_there_are_more,
+    a_page_that_passes_over_too_many_rows_is_refused,
     counts_are_what_the_store_holds,
+    a_figure_of_the_counts_is_cut_where_it_would_cost_too_much,
+    what_waits_is_counted_up_to_a_number,
+    marks_tell_where_runs_stand_in_the_order_asked_for,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -34,7 +47,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn list(w: &World, filter: RunFilter, limit: usize, offset: usize) -> Vec<Uuid> {
     let runs = w.store.list_runs(filter, Page { limit, offset }).await;
     let runs = runs.expect("list_runs");
-    runs.into_iter().map(|run| run.id).collect()
+    runs.runs.into_iter().map(|run| run.id).collect()
 }
 
 pub(super) async fn all(w: &World, filter: &RunFilter) -> Vec<Uuid> {
@@ -59,8 +72,8 @@ async fn runs_are_listed_newest_first_in_pages(w: &World) {
     assert_eq!(list(w, filter(), 10, 20).await, ids[20..]);
     assert_eq!(list(w, filter(), 10, 25).await, Vec::<Uuid>::new());
     let runs = w.store.list_runs(filter(), Page::default()).await;
-    let newest = runs.expect("list_runs").remove(0);
-    assert_eq!(newest, w.run(ids[0]).await, "the whole record");
+    let newest = runs.expect("list_runs").runs.remove(0);
+    assert_eq!(newest, RunSummary::from(&w.run(ids[0]).await));
 }
 
 async fn continuing_after_a_run_visits_every_run_once(w: &World) {
@@ -90,8 +103,12 @@ async fn a_page_has_at_least_one_and_at_most_a_thousand_rows(w: &World) {
         1000
     );
     assert_eq!(list(w, RunFilter::default(), 5000, 1000).await, ids[..1]);
-    let count = w.store.count_runs(RunFilter::default()).await;
-    assert_eq!(count.expect("count_runs"), 1001, "a count has no page");
+    let count = w.store.count_runs(RunFilter::default(), CountLimit::Capped);
+    assert_eq!(
+        count.await.expect("count_runs").count,
+        1001,
+        "a count has no page"
+    );
 }
 
 /// Runs of every status, two types, with and without parent, business id, attributes, blockage.
@@ -308,8 +325,14 @@ async fn the_count_of_runs_is_the_length_of_their_list(w: &World) {
     let runs = many_kinds_of_runs(w).await;
     for (name, filter) in single_filters(&runs) {
         let listed = all(w, &filter).await.len() as u64;
-        let count = w.store.count_runs(filter).await;
-        assert_eq!(count.expect("count_runs"), listed, "{name}");
+        for limit in [CountLimit::Capped, CountLimit::Exact] {
+            let count = w.store.count_runs(filter.clone(), limit).await;
+            let expected = RunCount {
+                count: listed,
+                exact: true,
+            };
+            assert_eq!(count.expect("count_runs"), expected, "{name}");
+        }
     }
 }
 
@@ -373,7 +396,8 @@ async fn tasks_are_listed_in_queue_order_by_every_filter(w: &World) {
     };
     assert_eq!(task_names(w, every(), middle).await, ["early", "late"]);
     let tasks = w.store.list_tasks(every(), page).await.expect("list_tasks");
-    assert_eq!(Some(&tasks[0]), w.queued(first, "urgent").await.as_ref());
+    let urgent = w.queued(first, "urgent").await.expect("it is queued");
+    assert_eq!(tasks[0], urgent.listed());
     for (at, task) in tasks.iter().enumerate() {
         let behind = TaskFilter {
             after: Some(task.rank()),
@@ -407,7 +431,7 @@ async fn finish_with_logs(w: &World, lease: &TaskLease, logs: Vec<NewStepLog>) -
 async fn logs(w: &World, run_id: Uuid, page: Page) -> Vec<StepLogRecord> {
     let of_run = StepLogFilter::of_run(run_id);
     let logs = w.store.list_step_logs(of_run, page).await;
-    logs.expect("list_step_logs")
+    logs.expect("list_step_logs").lines
 }
 
 async fn log_lines_are_written_only_with_an_accepted_result(w: &World) {
@@ -522,11 +546,7 @@ async fn counts_are_what_the_store_holds(w: &World) {
     w.ask_for_child(busy, w.new_child("child", ClosePolicy::Cancel))
         .await;
     let expected = StoreCounts {
-        runs: BTreeMap::from([
-            (WorkflowStatus::Pending, 1),
-            (WorkflowStatus::Running, 1),
-            (WorkflowStatus::Completed, 1),
-        ]),
+        runs: BTreeMap::from([(WorkflowStatus::Pending, 1), (WorkflowStatus::Running, 1)]),
         tasks: BTreeMap::from([
             (
                 ACTIVITY.to_owned(),
@@ -542,6 +562,264 @@ async fn counts_are_what_the_store_holds(w: &World) {
         messages: 1,
         outbox_pending: 1,
         blocked_runs: 1,
+        exact: true,
     };
     assert_eq!(w.store.counts().await.expect("counts"), expected);
+}
+
+async fn a_figure_of_the_counts_is_cut_where_it_would_cost_too_much(w: &World) {
+    let over = usize::try_from(COUNT_ROWS_MAX).expect("small") + 1;
+    let mut tasks: Vec<_> = (0..over).map(|_| w.parallel_task("many")).collect();
+    for (n, task) in tasks.iter_mut().enumerate() {
+        task.activity_id = format!("many {n}");
+    }
+    let since = w.instant();
+    w.start_with_tasks(tasks).await;
+    w.advance(SECOND);
+    w.start_with_tasks(vec![queued(w, "few", "zz few", 5)])
+        .await;
+    let counts = w.store.counts().await.expect("counts");
+    assert!(!counts.exact, "{counts:?}");
+    assert_eq!(
+        counts.tasks[ACTIVITY][&TaskStatus::Pending],
+        COUNT_ROWS_MAX,
+        "the largest number that is told"
+    );
+    assert_eq!(
+        counts.tasks["zz few"][&TaskStatus::Pending],
+        1,
+        "a type is not hidden by another one"
+    );
+    assert_eq!(counts.oldest_pending_at, Some(since));
+}
+
+async fn what_waits_is_counted_up_to_a_number(w: &World) {
+    let waiting = async |at_most| {
+        let count = w.store.count_waiting(at_most).await;
+        count.expect("count_waiting")
+    };
+    assert_eq!(waiting(10).await, 0);
+    // Neither a run under way nor a task in line or claimed waits; nor does what has ended.
+    w.start_with_tasks(vec![w.task("a"), w.task("b"), w.parallel_task("c")])
+        .await;
+    w.start_with_tasks(vec![w.parallel_task("d")]).await;
+    w.claim_one().await;
+    let done = w.start().await;
+    w.committed(World::completing(w.turn(done).await)).await;
+    assert_eq!(waiting(10).await, 2);
+    for _ in 0..3 {
+        w.start().await;
+    }
+    assert_eq!(waiting(10).await, 5);
+    assert_eq!(waiting(u64::MAX).await, 5);
+    for at_most in [1, 2, 4] {
+        assert_eq!(waiting(at_most).await, at_most);
+    }
+    assert_eq!(waiting(0).await, 1, "clamped");
+}
+
+/// A payload of this many bytes.
+fn large(bytes: usize) -> Payload {
+    json(&format!("\"{}\"", "x".repeat(bytes - 2)))
+}
+
+const MEGABYTE: usize = 1024 * 1024;
+/// The largest payload, with room for what a codec adds.
+const LARGEST: usize = 4 * MEGABYTE - 1024;
+
+async fn a_list_shows_runs_tasks_letters_and_schedules_without_payloads(w: &World) {
+    let mut start = w.new_start();
+    (start.input, start.memo) = (large(MEGABYTE), large(MEGABYTE));
+    let run_id = w.start_one(start).await;
+    let mut failing = w.parallel_task("fails");
+    failing.input = large(MEGABYTE);
+    failing.options.retry_policy = RetryPolicy::never();
+    let mut retried = w.parallel_task("retried");
+    retried.input = large(MEGABYTE);
+    let mut turn = w.turn(run_id).await;
+    turn.tasks = vec![failing, retried];
+    w.committed(turn).await;
+    let message = format!("{}\u{1F600}", "m".repeat(2000));
+    for claimed in w.claim(2).await {
+        let failure = Failure::new("Broken", message.clone())
+            .with_details(large(2000))
+            .with_cause(Failure::new("Cause", "c"));
+        let result = TaskResult {
+            lease: claimed.lease,
+            outcome: TaskOutcome::Failed { failure },
+            jitter: 0.5,
+            step_logs: Vec::new(),
+        };
+        one(w.store.finish_tasks(vec![result], w.now()).await);
+    }
+    let brief = Failure::new("Broken", "m".repeat(1024));
+    let tasks = w.store.list_tasks(TaskFilter::default(), Page::default());
+    let task = tasks.await.expect("list_tasks").remove(0);
+    assert_eq!(task.input, Payload::ABSENT);
+    assert_eq!(task.attempts.len(), 1);
+    assert_eq!(task.attempts[0].failure, brief);
+    let whole = w.queued(run_id, "retried").await.expect("it is retried");
+    assert_eq!(task, whole.listed());
+    let letters = w.store.list_dlq(DlqFilter::default(), Page::default());
+    let letter = letters.await.expect("list_dlq").remove(0);
+    assert_eq!(
+        (&letter.input, &letter.last_error),
+        (&Payload::ABSENT, &brief)
+    );
+    assert_eq!(letter.error_history, []);
+    let whole = w
+        .store
+        .get_dead_letter(letter.id)
+        .await
+        .expect("get_dead_letter");
+    let whole = whole.expect("it is listed");
+    assert_eq!(whole.input, large(MEGABYTE));
+    assert_eq!(whole.error_history.len(), 1);
+    assert_eq!(whole.listed(), letter);
+    let runs = w.store.list_runs(RunFilter::default(), Page::default());
+    let runs = runs.await.expect("list_runs").runs;
+    assert_eq!(runs, [RunSummary::from(&w.run(run_id).await)]);
+}
+
+async fn runs_are_summarized_by_id(w: &World) {
+    let ids = start_many(w, 3).await;
+    let asked = [ids[2], w.id(), ids[0], ids[2]];
+    let found = w
+        .store
+        .summarize_runs(&asked)
+        .await
+        .expect("summarize_runs");
+    let ids_found: Vec<Option<Uuid>> = found.iter().map(|run| Some(run.as_ref()?.id)).collect();
+    assert_eq!(ids_found, [Some(ids[2]), None, Some(ids[0]), Some(ids[2])]);
+    let first = RunSummary::from(&w.run(ids[0]).await);
+    assert_eq!(found[2], Some(first));
+}
+
+async fn a_page_of_events_ends_before_it_is_too_large(w: &World) {
+    let run_id = w.start().await;
+    let before = w.run(run_id).await.sequence;
+    let sizes = [5 * MEGABYTE / 2, MEGABYTE, LARGEST, LARGEST, 10, 10];
+    let mut turn = w.turn(run_id).await;
+    turn.events = sizes
+        .iter()
+        .map(|size| WorkflowEvent::SideEffectRecorded {
+            effect_id: "e".into(),
+            value: large(*size),
+        })
+        .collect();
+    w.committed(turn).await;
+    let mut pages = Vec::new();
+    let mut after = before;
+    loop {
+        let page = w.store.list_events(run_id, after, 1000).await;
+        let page = page.expect("list_events").expect("the run exists");
+        let Some(last) = page.events.last() else {
+            break;
+        };
+        after = last.sequence_num;
+        pages.push(page.events.len());
+    }
+    assert_eq!(pages, [3, 3], "7.5 MB, then 4 MB and the small ones");
+}
+
+async fn a_page_of_log_lines_ends_before_it_is_too_large(w: &World) {
+    let run_id = w.start_with_tasks(vec![w.task("a")]).await;
+    let claimed = w.claim_one().await;
+    let sizes = [LARGEST, 3 * MEGABYTE, 2 * MEGABYTE, 10];
+    let lines = sizes.map(|size| {
+        let mut line = log(w, "large");
+        line.meta = large(size);
+        line
+    });
+    finish_with_logs(w, &claimed.lease, lines.to_vec()).await;
+    let mut pages = Vec::new();
+    let mut filter = StepLogFilter::of_run(run_id);
+    loop {
+        let page = w.store.list_step_logs(filter, Page::first(1000)).await;
+        let page = page.expect("list_step_logs");
+        pages.push((page.lines.len(), page.more));
+        filter.after = page.lines.last().map(|line| line.id);
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(pages, [(2, true), (2, false)]);
+    let full = w
+        .store
+        .list_step_logs(StepLogFilter::of_run(run_id), Page::first(1));
+    let full = full.await.expect("list_step_logs");
+    assert_eq!((full.lines.len(), full.more), (1, true));
+}
+
+async fn following_next_visits_every_run_of_a_combination_once(w: &World) {
+    let runs = many_kinds_of_runs(w).await;
+    let filters = single_filters(&runs);
+    for (first, a) in &filters {
+        for (second, b) in &filters {
+            let filter = both(a, b);
+            let mut seen = Vec::new();
+            let mut rest = filter.clone();
+            loop {
+                let page = w.store.list_runs(rest.clone(), Page::first(2)).await;
+                let page = page.expect("list_runs");
+                seen.extend(page.runs.into_iter().map(|run| run.id));
+                rest.before = page.next;
+                if page.next.is_none() {
+                    break;
+                }
+            }
+            let expected = expected(&runs, &filter);
+            assert_eq!(seen, expected, "{first} and {second}");
+        }
+    }
+}
+
+async fn a_capped_count_says_that_there_are_more(w: &World) {
+    for _ in 0..2 {
+        start_many(w, 5000).await;
+    }
+    let count = async |limit| {
+        let count = w.store.count_runs(RunFilter::default(), limit).await;
+        let count = count.expect("count_runs");
+        (count.count, count.exact)
+    };
+    assert_eq!(count(CountLimit::Capped).await, (10_000, true));
+    start_many(w, 3).await;
+    assert_eq!(count(CountLimit::Capped).await, (10_000, false));
+    assert_eq!(count(CountLimit::Exact).await, (10_003, true));
+}
+
+async fn a_page_that_passes_over_too_many_rows_is_refused(w: &World) {
+    let far = Page {
+        limit: 1,
+        offset: 10_001,
+    };
+    let refused = [
+        w.store.list_runs(RunFilter::default(), far).await.err(),
+        w.store.list_tasks(TaskFilter::default(), far).await.err(),
+        w.store.list_dlq(DlqFilter::default(), far).await.err(),
+        w.store.list_schedules(Default::default(), far).await.err(),
+    ];
+    for error in refused {
+        let error = error.expect("it is refused");
+        assert!(matches!(error, StoreError::Limit { .. }), "{error}");
+    }
+}
+
+async fn marks_tell_where_runs_stand_in_the_order_asked_for(w: &World) {
+    let open = w.start_with_tasks(vec![w.task("a")]).await;
+    let done = w.start().await;
+    w.committed(World::completing(w.turn(done).await)).await;
+    let marks = async |ids: &[Uuid]| w.store.run_marks(ids).await.expect("run_marks");
+    assert_eq!(marks(&[]).await, []);
+    let mut expected = Vec::new();
+    for id in [done, open, done] {
+        let run = w.store.get_run(id).await.expect("get_run");
+        expected.push(run.map(|run| RunMark {
+            status: run.status,
+            sequence: run.sequence,
+        }));
+    }
+    expected.push(None);
+    assert_eq!(marks(&[done, open, done, w.id()]).await, expected);
 }

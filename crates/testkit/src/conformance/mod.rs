@@ -42,8 +42,10 @@ mod concurrency;
 mod dead_letters;
 mod decisions;
 mod edges;
+mod erasure;
 mod first_turns;
 mod glances;
+mod inboxes;
 mod injections;
 mod leases;
 mod lists;
@@ -85,8 +87,10 @@ pub fn all() -> Vec<Claim> {
         dead_letters::CLAIMS,
         decisions::CLAIMS,
         edges::CLAIMS,
+        erasure::CLAIMS,
         first_turns::CLAIMS,
         glances::CLAIMS,
+        inboxes::CLAIMS,
         injections::CLAIMS,
         leases::CLAIMS,
         lists::CLAIMS,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use durable_core::{CircuitState, Timestamp};
+use everruns_durable::persistence::limits::CHORE_BYTES_MAX;
 use everruns_durable::persistence::model::{
     BreakerRecord, ClaimOutbox, NewOutboxEvent, OutboxRecord, OutboxReport, OutboxResult,
     OutboxState, after,
@@ -23,6 +24,7 @@ claims! { "outbox":
     an_event_to_be_retried_waits_its_time,
     an_event_given_up_is_never_handed_out_again,
     events_are_claimed_in_order_and_at_most_as_many_as_asked,
+    a_claim_of_events_takes_no_more_bytes_than_fit_and_the_rest_comes_next,
     eight_publishers_at_once_share_no_event,
     an_outbox_id_used_twice_is_one_event,
     the_events_of_an_ended_run_are_still_published,
@@ -249,6 +251,33 @@ async fn events_are_claimed_in_order_and_at_most_as_many_as_asked(w: &World) {
         5,
         "at most so many over all shards"
     );
+}
+
+async fn a_claim_of_events_takes_no_more_bytes_than_fit_and_the_rest_comes_next(w: &World) {
+    // Nine of these fit into one claim, and ten do not.
+    let payload = json(&format!("\"{}\"", "x".repeat(3_500_000)));
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        let run_id = w.start().await;
+        let mut large = event(w);
+        large.payload = payload.clone();
+        ids.push(large.id);
+        publish(w, run_id, vec![large]).await;
+    }
+    let (mut claimed, mut calls) = (Vec::new(), 0);
+    while claimed.len() < ids.len() {
+        let events = claim(w, 100).await;
+        assert!(!events.is_empty(), "{} of {}", claimed.len(), ids.len());
+        let bytes: usize = events.iter().map(|event| event.payload.len()).sum();
+        // Of several shards each gives what fits, until half of it is there.
+        assert!(bytes as u64 <= CHORE_BYTES_MAX * 3 / 2, "{bytes} at once");
+        claimed.extend(events.iter().map(|event| event.id));
+        calls += 1;
+    }
+    assert!(calls > 1, "all at once");
+    claimed.sort_unstable();
+    ids.sort_unstable();
+    assert_eq!(claimed, ids, "each once");
 }
 
 async fn eight_publishers_at_once_share_no_event(w: &World) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use durable_core::Payload;
 use everruns_durable::persistence::model::{
     BlockRun, Blocked, ClaimTurns, ClaimedTurn, HostedType, Owner, OwnerRequest, Rejection,
     StartRun, after,
@@ -9,10 +10,12 @@ use everruns_durable::persistence::model::{
 use uuid::Uuid;
 
 use crate::World;
-use crate::world::{LEASE, WORKER, WORKFLOW, one};
+use crate::world::{LEASE, WORKER, WORKFLOW, json, one};
 
 claims! { "ownership":
     a_claimed_turn_is_the_run_and_its_facts,
+    a_run_that_has_not_begun_comes_with_its_input,
+    a_claim_of_runs_with_large_inputs_takes_no_more_bytes_than_fit,
     a_claimed_run_is_left_alone_until_its_time_is_up,
     a_run_started_with_an_owner_is_left_alone,
     the_longest_ready_run_comes_first_then_the_smaller_id,
@@ -62,10 +65,36 @@ async fn a_claimed_turn_is_the_run_and_its_facts(w: &World) {
     assert_eq!(arrivals, [2, 3]);
     let claimed = w.claim_turns(10).await;
     assert_eq!(claimed, [expected], "nothing of it changes but its owner");
+    let mut stored = w.run(run_id).await;
+    assert!(!stored.input.is_empty());
+    stored.input = Payload::ABSENT;
+    assert_eq!(stored, claimed[0].run, "as stored, without the input");
+}
+
+async fn a_run_that_has_not_begun_comes_with_its_input(w: &World) {
+    let run_id = w.start().await;
+    let input = w.run(run_id).await.input;
+    assert!(!input.is_empty());
+    assert_eq!(w.waiting(run_id).await.run.input, input);
+    assert_eq!(one(Ok(w.claim_turns(10).await)).run.input, input);
+}
+
+async fn a_claim_of_runs_with_large_inputs_takes_no_more_bytes_than_fit(w: &World) {
+    let text = format!("\"{}\"", "x".repeat(3 * 1024 * 1024));
+    let input = json(&text);
+    let runs = w.ids_in_one_shard(14);
+    for run_id in &runs {
+        w.start_one(StartRun::new(*run_id, WORKFLOW, input.clone()))
+            .await;
+    }
+    let first = w.claim_turns(100).await;
+    assert_eq!(first.len(), 10, "as many as fit into 32 MiB");
+    assert!(ClaimedTurn::may_have_left_some(&first));
+    let rest = w.claim_turns(100).await;
     assert_eq!(
-        w.run(run_id).await,
-        claimed[0].run,
-        "as stored by the claim"
+        ids(&[first, rest].concat()),
+        runs,
+        "in order, none left out"
     );
 }
 

@@ -6,8 +6,8 @@ use durable_core::{Failure, Payload, RetryPolicy, WorkflowEvent};
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::persistence::model::{
     ClosePolicy, LeaseExtension, LogLevel, NewOutboxEvent, NewSignal, NewStepLog, NewTask,
-    NewUpdate, Next, OutSignal, Page, SendSignal, SendUpdate, StartOutcome, StartRun, TaskFilter,
-    TaskOutcome, TaskResult, UpdateAnswer, UpdateState,
+    NewUpdate, Next, OutSignal, SendSignal, SendUpdate, StartOutcome, StartRun, TaskOutcome,
+    TaskResult, UpdateAnswer, UpdateState,
 };
 use uuid::Uuid;
 
@@ -202,15 +202,7 @@ async fn through_heartbeats(w: &World, payloads: &[Payload]) {
         })
         .collect();
     w.store.extend_leases(beats, w.now()).await.expect("beaten");
-    let page = Page {
-        limit: 1000,
-        offset: 0,
-    };
-    let filter = TaskFilter {
-        run_id: Some(run_id),
-        ..TaskFilter::default()
-    };
-    let mut tasks = w.store.list_tasks(filter, page).await.expect("listed");
+    let mut tasks = w.dump(run_id).await.tasks;
     tasks.sort_by(|a, b| a.activity_id.cmp(&b.activity_id));
     let details: Vec<&Payload> = tasks.iter().map(|task| &task.heartbeat_details).collect();
     assert!(details.into_iter().eq(payloads));

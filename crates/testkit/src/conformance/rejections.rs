@@ -111,10 +111,6 @@ async fn a_turn_cannot_end_the_run_over_an_unseen_fact(w: &World) {
         Next::Cancel {
             reason: "asked to".into(),
         },
-        Next::ContinueAsNew {
-            input: json("1"),
-            carried: vec![],
-        },
     ];
     for next in ends {
         let run_id = w.start().await;

@@ -6,8 +6,8 @@ use durable_core::{AttemptRecord, ExhaustedPolicy, Failure, Payload, RetryPolicy
 use everruns_durable::persistence::StoreError;
 use everruns_durable::persistence::limits::PAYLOAD_BYTES_MAX;
 use everruns_durable::persistence::model::{
-    DeadLetter, DeadLetterState, Fact, FinishOutcome, LastAttempt, LogLevel, NewStepLog,
-    RollupOutcome, TaskOutcome, TaskResult, TaskStatus, after,
+    DeadLetter, DeadLetterState, DlqFilter, Fact, FinishOutcome, LastAttempt, LogLevel, NewStepLog,
+    Page, RollupOutcome, TaskOutcome, TaskResult, TaskStatus, after,
 };
 
 use crate::World;
@@ -26,6 +26,7 @@ claims! { "results":
     heartbeat_details_survive_a_retry,
     an_answer_sets_deliveries_back,
     failed_attempts_are_delivered_with_the_result,
+    a_long_error_history_keeps_the_first_five_attempts_and_the_last_twenty,
     the_last_failure_is_told_once_and_leaves_one_dead_letter,
     a_failure_marked_final_is_not_retried,
     a_failure_of_a_final_type_is_not_retried,
@@ -232,6 +233,7 @@ async fn a_retry_keeps_all_but_the_lease(w: &World) {
         worker_id: WORKER.into(),
         started_at,
         failure: boom(),
+        omitted_before: 0,
     }];
     assert_eq!(w.dump(run_id).await.tasks, [expected]);
     let run = w.run(run_id).await;
@@ -289,6 +291,7 @@ async fn exhaust(w: &World, attempts: u32) -> Vec<AttemptRecord> {
             worker_id: WORKER.into(),
             started_at: w.now(),
             failure: Failure::new("Boom", format!("attempt {attempt}")),
+            omitted_before: 0,
         });
         let failure = records[records.len() - 1].failure.clone();
         w.report(&task.lease, failed(failure)).await;
@@ -430,6 +433,7 @@ async fn park_keeps_the_task_and_tells_the_run_nothing(w: &World) {
         worker_id: WORKER.into(),
         started_at: w.now(),
         failure: boom().non_retryable(),
+        omitted_before: 0,
     };
     assert_eq!(w.give_up(&task.lease).await, FinishOutcome::Parked);
 
@@ -602,4 +606,47 @@ async fn a_result_that_is_too_large_is_refused_and_the_lease_still_counts(w: &Wo
     )
     .await;
     assert_eq!(w.letters().await.len(), 1);
+}
+
+async fn a_long_error_history_keeps_the_first_five_attempts_and_the_last_twenty(w: &World) {
+    let mut task = w.task("a");
+    task.options.retry_policy.max_attempts = 30;
+    task.options.retry_policy.backoff_coefficient = 1.0;
+    let run_id = w.start_with_tasks(vec![task]).await;
+    let shape = |attempts: &[AttemptRecord]| {
+        let shape = attempts.iter();
+        let shape = shape.map(|attempt| (attempt.attempt, attempt.omitted_before));
+        shape.collect::<Vec<_>>()
+    };
+    let kept = |last: u32| {
+        let omitted = last - 25;
+        let first = (1..=5).map(|n| (n, 0));
+        let behind = (last - 19..=last).map(move |n| (n, if n == last - 19 { omitted } else { 0 }));
+        first.chain(behind).collect::<Vec<_>>()
+    };
+    for attempt in 1..=30 {
+        let claimed = w.claim_one().await;
+        let so_far = shape(&claimed.attempts);
+        if attempt <= 26 {
+            let all: Vec<_> = (1..attempt).map(|n| (n, 0)).collect();
+            assert_eq!(so_far, all, "complete up to 25");
+        } else {
+            assert_eq!(so_far, kept(attempt - 1));
+        }
+        let failure = Failure::new("Boom", format!("attempt {attempt}"));
+        w.report(&claimed.lease, failed(failure)).await;
+        w.advance(Duration::from_secs(2));
+        w.fire_due().await;
+    }
+    let fact = w.waiting(run_id).await.facts.remove(0);
+    assert_eq!(shape(&fact.attempts), kept(29), "without the last one");
+    let letters = w
+        .store
+        .list_dlq(DlqFilter::default(), Page::default())
+        .await;
+    let listed = letters.expect("list_dlq").remove(0);
+    let letter = w.store.get_dead_letter(listed.id).await;
+    let letter = letter.expect("get_dead_letter").expect("it is listed");
+    assert_eq!(shape(&letter.error_history), kept(30));
+    assert_eq!(letter.attempts, 30);
 }

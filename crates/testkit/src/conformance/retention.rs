@@ -19,7 +19,7 @@ claims! { "retention":
     a_purged_run_takes_all_that_belongs_to_it_along,
     only_runs_that_ended_before_are_purged,
     purging_is_bounded,
-    purging_goes_by_id_within_a_shard,
+    the_run_that_ended_first_is_purged_first,
     a_run_with_messages_on_their_way_is_left_for_later,
     a_run_with_outbox_events_on_their_way_is_left_for_later,
     the_id_of_a_purged_run_is_refused_for_its_time,
@@ -184,7 +184,7 @@ async fn purging_is_bounded(w: &World) {
     }
 }
 
-async fn purging_goes_by_id_within_a_shard(w: &World) {
+async fn the_run_that_ended_first_is_purged_first(w: &World) {
     let shards = w.store.shards();
     let mut runs = Vec::new();
     while runs.len() < 4 {
@@ -202,7 +202,7 @@ async fn purging_goes_by_id_within_a_shard(w: &World) {
     for run_id in &runs {
         left.push(exists(w, *run_id).await);
     }
-    assert_eq!(left, [false, false, true, true]);
+    assert_eq!(left, [true, true, false, false]);
 }
 
 async fn a_run_with_messages_on_their_way_is_left_for_later(w: &World) {

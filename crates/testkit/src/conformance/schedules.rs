@@ -21,6 +21,7 @@ claims! { "schedules":
     continuing_after_a_schedule_visits_every_one_that_stays,
     a_deleted_schedule_is_gone,
     due_schedules_come_earliest_first_without_paused_ones,
+    due_schedules_come_without_their_inputs,
     taking_a_tick_starts_the_run_and_moves_the_schedule,
     a_tick_is_taken_once_by_sixteen_callers_at_once,
     a_tick_that_is_not_the_next_is_lost,
@@ -259,6 +260,16 @@ async fn due_schedules_come_earliest_first_without_paused_ones(w: &World) {
     w.advance(Duration::from_secs(10));
     assert_eq!(due(w, 10).await, ["a", "b", "late"]);
     assert_eq!(due(w, 2).await, ["a", "b"]);
+}
+
+async fn due_schedules_come_without_their_inputs(w: &World) {
+    let mut schedule = schedule(w, "hourly");
+    schedule.input = json("\"large\"");
+    let stored = put(w, schedule).await;
+    w.advance(HOUR);
+    let due = w.store.due_schedules(10, w.now()).await;
+    assert_eq!(due.expect("due_schedules"), [stored.clone().listed()]);
+    assert_eq!(get(w, "hourly").await, Some(stored));
 }
 
 async fn taking_a_tick_starts_the_run_and_moves_the_schedule(w: &World) {

@@ -26,7 +26,7 @@ claims! { "signals":
     an_ended_run_refuses_signals_and_says_how_it_ended,
     a_signal_to_no_run_is_not_found_and_hurts_no_other,
     a_signal_that_arrives_while_a_completing_turn_is_prepared_is_not_lost,
-    a_signal_that_arrives_while_a_continuing_turn_is_prepared_is_not_lost,
+    a_signal_that_arrives_while_a_continuing_turn_is_prepared_waits_for_the_new_iteration,
     a_turn_takes_signals_only_up_to_the_number_it_names,
     the_ledger_says_when_a_turn_took_a_signal,
     signals_carried_over_are_the_first_facts_of_the_new_iteration,
@@ -250,17 +250,17 @@ async fn a_signal_that_arrives_while_a_completing_turn_is_prepared_is_not_lost(w
     assert_eq!(w.run(run_id).await.status, WorkflowStatus::Completed);
 }
 
-async fn a_signal_that_arrives_while_a_continuing_turn_is_prepared_is_not_lost(w: &World) {
+async fn a_signal_that_arrives_while_a_continuing_turn_is_prepared_waits_for_the_new_iteration(
+    w: &World,
+) {
     let run_id = w.start().await;
     let unaware = World::continuing(w.turn(run_id).await, vec![]);
     w.signal(run_id, "just in time").await;
-    assert_eq!(
-        w.rejected(unaware).await,
-        Rejection::UnseenFacts { arrivals: 1 }
-    );
+    assert_eq!(w.committed(unaware).await.arrivals, 1);
     let turn = w.waiting(run_id).await;
-    assert_eq!(turn.run.iteration, 0);
+    assert_eq!((turn.run.iteration, turn.run.consumed), (1, 0));
     assert_eq!(names_waiting(&turn), ["just in time"]);
+    assert_eq!(turn.facts[0].arrival, 1, "it is the same fact");
 }
 
 async fn a_turn_takes_signals_only_up_to_the_number_it_names(w: &World) {
@@ -305,28 +305,31 @@ async fn signals_carried_over_are_the_first_facts_of_the_new_iteration(w: &World
     let sent_at = w.instant();
     w.advance(Duration::from_secs(5));
     let turn = World::continuing(w.turn(run_id).await, vec![unused.clone()]);
+    w.signal(run_id, "unseen").await;
     assert_eq!(w.committed(turn).await.arrivals, 3);
+    let continued_at = w.instant();
+    w.advance(Duration::from_secs(1));
     w.signal(run_id, "later").await;
 
     let turn = w.waiting(run_id).await;
-    assert_eq!((turn.run.iteration, turn.run.consumed), (1, 2));
-    assert_eq!(names_waiting(&turn), ["unused", "later"]);
+    assert_eq!((turn.run.iteration, turn.run.consumed), (1, 1));
+    assert_eq!(names_waiting(&turn), ["unused", "unseen", "later"]);
     let carried = Fact {
-        arrival: 3,
+        arrival: 2,
         event,
         attempts: vec![],
         last_attempt: None,
-        arrived_at: w.instant(),
+        arrived_at: continued_at,
     };
     assert_eq!(turn.facts[0], carried, "sent when it was first sent");
     let ledger = &w.dump(run_id).await.signals[1];
     assert_eq!(
         (ledger.signal_id, ledger.arrival, ledger.processed_at),
-        (unused.signal_id, 3, None)
+        (unused.signal_id, 2, None)
     );
     assert_eq!(ledger.sent_at, sent_at);
     let again = w.send(run_id, unused).await;
-    assert_eq!(again, SendOutcome::Duplicate { arrival: 3 });
+    assert_eq!(again, SendOutcome::Duplicate { arrival: 2 });
 }
 
 async fn a_carried_signal_without_a_ledger_row_gets_one(w: &World) {
@@ -336,7 +339,7 @@ async fn a_carried_signal_without_a_ledger_row_gets_one(w: &World) {
     w.committed(turn).await;
     assert_eq!(w.waiting_events(run_id).await, [received(w, &signal)]);
     let again = w.send(run_id, signal).await;
-    assert_eq!(again, SendOutcome::Duplicate { arrival: 1 });
+    assert_eq!(again, SendOutcome::Duplicate { arrival: 0 });
 }
 
 /// A turn that appends every fact and completes.

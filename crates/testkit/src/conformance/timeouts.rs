@@ -54,6 +54,7 @@ fn failed(attempt: u32, claimed: &ClaimedTask, failure: Failure) -> AttemptRecor
         worker_id: WORKER.into(),
         started_at: Some(claimed.started_at),
         failure,
+        omitted_before: 0,
     }
 }
 
@@ -115,6 +116,7 @@ async fn a_task_nobody_picks_up_in_time_ends_without_a_retry(w: &World) {
         worker_id: String::new(),
         started_at: None,
         failure,
+        omitted_before: 0,
     };
     assert_eq!(letters[0].error_history, [history]);
 }
@@ -387,6 +389,7 @@ async fn the_time_for_all_attempts_runs_on_over_retries(w: &World) {
         worker_id: String::new(),
         started_at: None,
         failure,
+        omitted_before: 0,
     };
     assert_eq!(letter.error_history, [boom, last]);
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use durable_core::{Payload, Timestamp, WorkflowEvent};
+use everruns_durable::persistence::limits::{HISTORY_PAGE_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use everruns_durable::persistence::model::{
     DeadLetter, DeadLetterState, FinishedTask, HistoryEvent, RollupKind, RollupOutcome, TaskEnd,
     TaskLease, TaskPlace, TaskRecord, TaskStatus, TimerRecord, after,
 };
+use everruns_durable::persistence::whole_history;
 use uuid::Uuid;
 
 use crate::World;
@@ -22,6 +24,7 @@ claims! { "turns":
     signals_taken_are_marked_once,
     events_are_appended_without_gaps_and_exact,
     history_is_read_from_where_one_is,
+    a_history_is_read_in_pages_bounded_in_bytes,
     timers_are_set_for_their_time,
     instants_are_cut_to_microseconds,
     times_saturate_instead_of_overflowing,
@@ -105,6 +108,7 @@ async fn a_task_failed_by_a_turn_leaves_one_dead_letter(w: &World) {
             worker_id: WORKER.into(),
             started_at: Some(started_at),
             failure: boom(),
+            omitted_before: 0,
         }],
         parked: false,
         state: DeadLetterState::Dead,
@@ -457,4 +461,37 @@ impl World {
             .map(|task| task.activity_id)
             .collect()
     }
+}
+
+async fn a_history_is_read_in_pages_bounded_in_bytes(w: &World) {
+    let run_id = w.start().await;
+    let text = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES_MAX - 64));
+    let input = Payload::from_json_text(text).expect("JSON");
+    let fits = HISTORY_PAGE_BYTES_MAX / PAYLOAD_BYTES_MAX;
+    let count = i64::try_from(2 * fits + 1).expect("few");
+    for _ in 0..count {
+        let mut turn = w.turn(run_id).await;
+        turn.events = vec![WorkflowEvent::WorkflowStarted {
+            input: input.clone(),
+        }];
+        w.committed(turn).await;
+    }
+    let (mut numbers, mut pages) = (Vec::new(), 0);
+    while numbers.last() != Some(&count) {
+        let after = numbers.last().copied().unwrap_or(0);
+        let page = w.store.load_history(run_id, after).await.expect("reads");
+        let page = page.expect("the run exists");
+        assert_eq!(page.run.sequence, count);
+        let events = page.events.len();
+        assert!(
+            (1..=fits + 1).contains(&events),
+            "{events} events in a page"
+        );
+        numbers.extend(page.events.iter().map(|event| event.sequence_num));
+        pages += 1;
+    }
+    assert!(numbers.iter().copied().eq(1..=count), "{numbers:?}");
+    assert!(pages > 1);
+    let whole = whole_history(&*w.store, run_id, 0).await.expect("reads");
+    assert_eq!(whole.expect("the run exists").events.len(), numbers.len());
 }

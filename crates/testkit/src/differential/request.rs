@@ -5,11 +5,12 @@ use std::time::Duration;
 use durable_core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
     Attributes, BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask,
-    ClaimedTurn, DeadLetter, DeadLetterDecision, DecisionOutcome, DlqFilter, FinishOutcome,
-    FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord,
+    ClaimedTurn, CountLimit, DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome,
+    DlqFilter, FinishOutcome, FireDue, Fired, History, LeaseExtension, LeaseState, OutboxRecord,
+    OutboxReport, Page, PurgeOld, PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages,
+    Relayed, RollupRecord, RunCount, RunFilter, RunMark, RunPage, RunRecord, RunSummary,
     ScheduleFilter, ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal,
-    SendUpdate, StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter,
+    SendUpdate, StartOutcome, StartRun, StepLogFilter, StepLogPage, StoreCounts, TaskFilter,
     TaskRecord, TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
     UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
@@ -98,6 +99,7 @@ requests! {
     DeregisterWorker { worker: String } -> bool = "deregister_worker" |s, _| s.deregister_worker(&worker);
     StopSilentWorkers { silent_since: Timestamp } -> Vec<String> = "stop_silent_workers" |s, _| s.stop_silent_workers(silent_since);
     // ---- dead letters
+    GetDeadLetter { id: Uuid } -> Option<DeadLetter> = "get_dead_letter" |s, _| s.get_dead_letter(id);
     ListDlq { filter: DlqFilter, page: Page } -> Vec<DeadLetter> = "list_dlq" |s, _| s.list_dlq(filter, page);
     DecideDeadLetter { run: Uuid, id: Uuid, decision: DeadLetterDecision } -> DecisionOutcome = "decide_dead_letter" |s, now| s.decide_dead_letter(run, id, decision, now);
     PurgeDlq { filter: DlqFilter, max: usize } -> u64 = "purge_dlq" |s, _| s.purge_dlq(filter, max);
@@ -112,15 +114,20 @@ requests! {
     FinishOutbox { reports: Vec<OutboxReport> } -> Vec<bool> = "finish_outbox" |s, now| s.finish_outbox(reports, now);
     // ---- reads
     GetRun { run: Uuid } -> Option<RunRecord> = "get_run" |s, _| s.get_run(run);
-    ListRuns { filter: RunFilter, page: Page } -> Vec<RunRecord> = "list_runs" |s, _| s.list_runs(filter, page);
-    CountRuns { filter: RunFilter } -> u64 = "count_runs" |s, _| s.count_runs(filter);
+    ListRuns { filter: RunFilter, page: Page } -> RunPage = "list_runs" |s, _| s.list_runs(filter, page);
+    CountRuns { filter: RunFilter, limit: CountLimit } -> RunCount = "count_runs" |s, _| s.count_runs(filter, limit);
+    SummarizeRuns { runs: Vec<Uuid> } -> Vec<Option<RunSummary>> = "summarize_runs" |s, _| s.summarize_runs(&runs);
     GetAttributes { run: Uuid } -> Attributes = "get_attributes" |s, _| s.get_attributes(run);
     ListTasks { filter: TaskFilter, page: Page } -> Vec<TaskRecord> = "list_tasks" |s, _| s.list_tasks(filter, page);
     ListEvents { run: Uuid, after: i64, limit: usize } -> Option<History> = "list_events" |s, _| s.list_events(run, after, limit);
-    ListStepLogs { filter: StepLogFilter, page: Page } -> Vec<StepLogRecord> = "list_step_logs" |s, _| s.list_step_logs(filter, page);
+    ListStepLogs { filter: StepLogFilter, page: Page } -> StepLogPage = "list_step_logs" |s, _| s.list_step_logs(filter, page);
     Counts {} -> StoreCounts = "counts" |s, _| s.counts();
+    RunMarks { runs: Vec<Uuid> } -> Vec<Option<RunMark>> = "run_marks" |s, _| s.run_marks(&runs);
+    CountWaiting { at_most: u64 } -> u64 = "count_waiting" |s, _| s.count_waiting(at_most);
     Rollups { from: Timestamp } -> Vec<RollupRecord> = "rollups" |s, _| s.rollups(from);
     // ---- retention
+    DeleteRun { run: Uuid } -> DeleteOutcome = "delete_run" |s, now| s.delete_run(run, now);
+    PurgeOld { purge: PurgeOld } -> PurgedOld = "purge_old" |s, now| s.purge_old(PurgeOld { now, ..purge });
     PurgeRuns { purge: PurgeRuns } -> u64 = "purge_runs" |s, now| s.purge_runs(PurgeRuns { now, ..purge });
 }
 

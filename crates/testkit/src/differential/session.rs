@@ -182,7 +182,7 @@ impl Session {
                 end,
             })
             .collect();
-        let Some(ClaimedTurn { run, facts }) = stand else {
+        let Some(ClaimedTurn { run, facts, .. }) = stand else {
             end(&mut turn, intent.ending, (0, 0), (0, 0));
             return turn;
         };

@@ -68,7 +68,9 @@ async fn an_activity_out_of_attempts_fails_the_run_and_leaves_a_letter(arena: &A
         .await
         .expect("lists");
     assert_eq!(letters.len(), 1);
-    assert_eq!(letters[0].error_history.len(), 3);
+    let letter = engine.store().get_dead_letter(letters[0].id).await;
+    let letter = letter.expect("reads").expect("it is listed");
+    assert_eq!(letter.error_history.len(), 3);
     engine.shutdown().await.expect("stops");
 }
 

@@ -351,7 +351,7 @@ async fn a_child_ended_by_a_lone_client_tells_its_parent(arena: &Arena) {
     let child = loop {
         let runs = arena.store.list_runs(children.clone(), Page::default());
         // Once it has had a turn its start is long delivered, and nobody is about to look for more.
-        if let Some(child) = runs.await.expect("lists").first()
+        if let Some(child) = runs.await.expect("lists").runs.first()
             && child.sequence > 0
         {
             break child.id;

@@ -204,7 +204,14 @@ async fn a_cancelled_parent_cancels_its_child_and_hears_of_it(arena: &Arena) {
         ..RunFilter::default()
     };
     let cancelled = children.status(WorkflowStatus::Cancelled);
-    assert_eq!(client.count(cancelled).await.expect("counts"), 1);
+    assert_eq!(
+        client
+            .count(cancelled, Default::default())
+            .await
+            .expect("counts")
+            .count,
+        1
+    );
     engine.shutdown().await.expect("stops");
 }
 

@@ -1,9 +1,13 @@
 //! What engines do in the background: old runs, samples, processes that died.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everruns_durable::persistence::model::{WorkerFilter, WorkerInfo, WorkerStatus};
+use durable_core::Payload;
+use everruns_durable::persistence::model::{
+    WorkerFilter, WorkerInfo, WorkerStatus, WorkflowStatus,
+};
 use everruns_durable::runtime::{Life, Runtime, SystemClock};
 use serde_json::json;
 
@@ -91,6 +95,11 @@ async fn counts_are_sampled_where_asked_for(arena: &Arena) {
         .await
         .expect("completes");
     assert!(plain.metrics_history().is_empty());
+    // One that has ended and one that stays open.
+    let open = plain
+        .client()
+        .start_named("hosted nowhere", Payload::null());
+    open.await.expect("starts");
     plain.shutdown().await.expect("stops");
     let builder = arena.engine(&Effects::new());
     let engine = builder
@@ -101,7 +110,8 @@ async fn counts_are_sampled_where_asked_for(arena: &Arena) {
     until(|| async { engine.metrics_history().len() > 2 }).await;
     let points = engine.metrics_history();
     assert!(points.is_sorted_by_key(|point| point.at));
-    assert_eq!(points[0].counts.runs.values().sum::<u64>(), 1);
+    let open = BTreeMap::from([(WorkflowStatus::Pending, 1)]);
+    assert_eq!(points[0].counts.runs, open, "ended runs are not counted");
     engine.shutdown().await.expect("stops");
 }
 

@@ -64,7 +64,7 @@ async fn what_an_activity_says_blocks_no_run(arena: &Arena) {
         .store
         .list_step_logs(StepLogFilter::of_run(run.id()), Page::default())
         .await;
-    let lines = lines.expect("lists");
+    let lines = lines.expect("lists").lines;
     assert_eq!(lines.len(), 3, "one of each attempt");
     assert!(
         lines

@@ -83,7 +83,14 @@ async fn pages_come_newest_first_and_the_last_one_says_so(arena: &Arena) {
     }
     let least = client.list(of_region("eu"), limit(0)).await.expect("lists");
     assert_eq!(least.runs.len(), 1, "a page has a row at least");
-    assert_eq!(client.count(of_region("eu")).await.expect("counts"), 6);
+    assert_eq!(
+        client
+            .count(of_region("eu"), Default::default())
+            .await
+            .expect("counts")
+            .count,
+        6
+    );
     let ended = client.batch_terminate(of_region("eu"), BatchOptions::because("done"));
     ended.await.expect("ends");
     engine.shutdown().await.expect("stops");
@@ -241,7 +248,14 @@ async fn batch_terminate_ends_as_many_as_it_may(arena: &Arena) {
     let outcome = client.batch_terminate(of_region("eu"), two).await;
     assert_eq!(outcome.expect("ends").affected, 2);
     let failed = of_region("eu").status(WorkflowStatus::Failed);
-    assert_eq!(client.count(failed.clone()).await.expect("counts"), 2);
+    assert_eq!(
+        client
+            .count(failed.clone(), Default::default())
+            .await
+            .expect("counts")
+            .count,
+        2
+    );
     let none = client.batch_terminate(failed, BatchOptions::because("dead already"));
     assert_eq!(none.await.expect("looks").affected, 0);
     let rest = client.batch_terminate(of_region("eu"), BatchOptions::because("bad deploy"));

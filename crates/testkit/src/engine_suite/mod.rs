@@ -15,6 +15,7 @@ use everruns_durable::persistence::model::Blocked;
 
 mod activities;
 mod apart;
+mod backlogs;
 mod cancelling;
 mod children;
 mod chores;
@@ -165,6 +166,7 @@ pub fn all() -> Vec<Claim> {
     [
         activities::CLAIMS,
         apart::CLAIMS,
+        backlogs::CLAIMS,
         cancelling::CLAIMS,
         children::CLAIMS,
         chores::CLAIMS,

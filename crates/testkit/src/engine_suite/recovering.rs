@@ -204,8 +204,22 @@ async fn a_child_that_failed_is_started_anew(arena: &Arena) {
         ..RunFilter::default()
     };
     let completed = children.clone().status(WorkflowStatus::Completed);
-    assert_eq!(client.count(completed).await.expect("counts"), 1);
-    assert_eq!(client.count(children).await.expect("counts"), 2);
+    assert_eq!(
+        client
+            .count(completed, Default::default())
+            .await
+            .expect("counts")
+            .count,
+        1
+    );
+    assert_eq!(
+        client
+            .count(children, Default::default())
+            .await
+            .expect("counts")
+            .count,
+        2
+    );
     assert_eq!(effects.count("echo 1"), 1);
     engine.shutdown().await.expect("stops");
 }

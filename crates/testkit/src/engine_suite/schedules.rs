@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use everruns_durable::Engine;
 use everruns_durable::client::{Client, Schedule};
+use everruns_durable::codec::{CodecError, PayloadCodec, envelope};
 use everruns_durable::core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    OverlapPolicy, Page, RunFilter, RunRecord, ScheduleRecord, WorkflowStatus,
+    OverlapPolicy, Page, RunFilter, RunRecord, RunSummary, ScheduleRecord, WorkflowStatus,
 };
 use serde_json::json;
 
@@ -27,6 +29,7 @@ claims! { "schedules":
     terminate_ends_the_last_run,
     buffer_one_starts_when_the_last_run_ends,
     a_tick_put_back_after_it_was_taken_holds_nothing_up,
+    a_schedule_whose_input_cannot_be_decoded_stops_no_other,
     creating_the_same_schedule_again_changes_nothing,
     another_schedule_under_the_same_id_replaces_it,
     a_pause_is_not_lost_to_a_replacement_at_the_same_time,
@@ -121,7 +124,7 @@ async fn fired(arena: &Arena, tick: Timestamp) -> ScheduleRecord {
 }
 
 /// All runs, oldest first.
-async fn runs(arena: &Arena) -> Vec<RunRecord> {
+async fn runs(arena: &Arena) -> Vec<RunSummary> {
     let page = Page {
         limit: 1000,
         offset: 0,
@@ -130,7 +133,8 @@ async fn runs(arena: &Arena) -> Vec<RunRecord> {
         .store
         .list_runs(RunFilter::default(), page)
         .await
-        .expect("lists");
+        .expect("lists")
+        .runs;
     runs.sort_by_key(|run| run.id);
     runs
 }
@@ -147,12 +151,12 @@ async fn recent(arena: &Arena, n: u64) -> Timestamp {
         .expect("an instant")
 }
 
-async fn status(arena: &Arena, run: &RunRecord) -> WorkflowStatus {
+async fn status(arena: &Arena, run: &RunSummary) -> WorkflowStatus {
     let run = arena.store.get_run(run.id).await.expect("reads");
     run.expect("it exists").status
 }
 
-async fn ended(client: &Client, run: &RunRecord) -> RunRecord {
+async fn ended(client: &Client, run: &RunSummary) -> RunRecord {
     client.run::<Scripted>(run.id).ended().await.expect("ends")
 }
 
@@ -199,7 +203,7 @@ async fn a_created_schedule_knows_its_next_tick(arena: &Arena) {
         .list_schedules(Default::default(), Page::default())
         .await
         .expect("lists");
-    assert_eq!(listed, [created]);
+    assert_eq!(listed, [created.listed()]);
     engine.shutdown().await.expect("stops");
 }
 
@@ -312,7 +316,7 @@ async fn missed_ticks_are_made_up_for_within_the_window(arena: &Arena) {
 }
 
 /// Two ticks, the second while the run of the first waits for a signal; answers both runs as they stand then.
-async fn overlapping(arena: &Arena, overlap: OverlapPolicy) -> (Engine, Vec<RunRecord>) {
+async fn overlapping(arena: &Arena, overlap: OverlapPolicy) -> (Engine, Vec<RunSummary>) {
     let engine = started(arena).await;
     let first = recent(arena, 0).await;
     due(arena, first, overlap, &waiting()).await;
@@ -323,7 +327,7 @@ async fn overlapping(arena: &Arena, overlap: OverlapPolicy) -> (Engine, Vec<RunR
     (engine, runs(arena).await)
 }
 
-async fn finish(engine: Engine, runs: &[RunRecord]) {
+async fn finish(engine: Engine, runs: &[RunSummary]) {
     let client = engine.client();
     for run in runs {
         client.signal(run.id, "go", &"on").await.expect("taken");
@@ -408,6 +412,58 @@ async fn buffer_one_starts_when_the_last_run_ends(arena: &Arena) {
         .expect("completes");
     engine.shutdown().await.expect("stops");
     assert_eq!(runs(arena).await.len(), 3);
+}
+
+/// A codec that cannot decode one input.
+struct Damaged;
+
+/// Its name, and that of the envelopes that it cannot open.
+const DAMAGED: &str = "damaged";
+
+#[async_trait]
+impl PayloadCodec for Damaged {
+    fn name(&self) -> String {
+        DAMAGED.to_owned()
+    }
+
+    async fn encode(&self, payload: Payload) -> Result<Payload, CodecError> {
+        Ok(payload)
+    }
+
+    async fn decode(&self, payload: Payload) -> Result<Payload, CodecError> {
+        if envelope::open(DAMAGED, &payload).is_some() {
+            return Err(CodecError::Damaged("as the test says".to_owned()));
+        }
+        Ok(payload)
+    }
+}
+
+async fn a_schedule_whose_input_cannot_be_decoded_stops_no_other(arena: &Arena) {
+    let tick = recent(arena, 0).await;
+    let mut damaged = due(arena, tick, OverlapPolicy::Allow, &short()).await;
+    damaged.id = "damaged".into();
+    damaged.input = envelope::seal(DAMAGED, b"input").expect("seals");
+    damaged.next_fire_at = Some(before(tick, Duration::from_secs(1)));
+    arena.store.put_schedule(damaged).await.expect("puts");
+    let builder = arena.engine(&Effects::new()).codec(Damaged);
+    let engine = builder.start().await.expect("starts");
+    let client = engine.client();
+    let run_id = fired(arena, tick).await.last_run.expect("a run");
+    let result = client.run::<Scripted>(run_id).result().await;
+    result.expect("completes");
+    // The one at fault is tried again and again, and an operator sees which one it is.
+    let told = loop {
+        let troubles = client.chore_troubles();
+        let of_schedules = troubles.into_iter().find(|t| t.chore == "schedules");
+        match of_schedules.filter(|trouble| trouble.in_a_row > 1) {
+            Some(trouble) => break trouble.last_error,
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    assert!(told.contains("schedule damaged"), "{told}");
+    let left = arena.store.get_schedule("damaged").await.expect("reads");
+    assert_eq!(left.expect("it exists").last_fire_at, None);
+    engine.shutdown().await.expect("stops");
 }
 
 async fn a_tick_put_back_after_it_was_taken_holds_nothing_up(arena: &Arena) {

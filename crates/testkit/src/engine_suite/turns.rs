@@ -144,7 +144,14 @@ async fn many_runs_side_by_side_all_complete(arena: &Arena) {
         statuses: vec![WorkflowStatus::Completed],
         ..RunFilter::default()
     };
-    assert_eq!(client.count(filter).await.expect("counts"), 100);
+    assert_eq!(
+        client
+            .count(filter, Default::default())
+            .await
+            .expect("counts")
+            .count,
+        100
+    );
     engine.shutdown().await.expect("stops");
 }
 

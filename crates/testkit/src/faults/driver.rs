@@ -10,8 +10,9 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use durable_core::{Failure, Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    ClaimTasks, ClaimTurns, FireDue, HostedType, NewSignal, ReapLeases, RelayMessages, RunFilter,
-    SendOutcome, SendSignal, StartOutcome, StartRun, TaskOutcome, TaskResult, WorkflowStatus,
+    ClaimTasks, ClaimTurns, CountLimit, FireDue, HostedType, NewSignal, ReapLeases, RelayMessages,
+    RunFilter, SendOutcome, SendSignal, StartOutcome, StartRun, TaskOutcome, TaskResult,
+    WorkflowStatus,
 };
 use everruns_durable::persistence::{StoreError, WorkerPort as _, WorkflowEventStore};
 use futures_util::future::try_join_all;
@@ -292,7 +293,11 @@ impl Workload {
             statuses: vec![WorkflowStatus::Completed],
             ..RunFilter::default()
         };
-        let completed = self.behind.count_runs(filter).await?;
+        let completed = self
+            .behind
+            .count_runs(filter, CountLimit::Exact)
+            .await?
+            .count;
         let messages = self.behind.counts().await?.messages;
         Ok(completed >= 2 * RUNS && messages == 0)
     }

@@ -5,10 +5,11 @@ use std::fmt::Debug;
 use durable_core::{CircuitState, Payload, Timestamp};
 use everruns_durable::persistence::model::{
     Attributes, BreakerRecord, ClaimedTask, ClaimedTurn, Committed, DeadLetter, DecisionOutcome,
-    FinishOutcome, Fired, Glance, History, LeaseState, OutboxRecord, PlacedTask, ReapedTask,
-    Rejection, Relayed, RollupRecord, RunRecord, ScheduleOutcome, ScheduleRecord, SendOutcome,
-    StartOutcome, StepLogRecord, StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome,
-    UpdateRecord, WaitingTypes, WorkerInfo, WorkerStatus,
+    DeleteOutcome, FinishOutcome, Fired, Glance, History, LeaseState, OutboxRecord, PlacedTask,
+    PurgedOld, ReapedTask, Rejection, Relayed, RollupRecord, RunCount, RunMark, RunPage, RunRecord,
+    RunSummary, ScheduleOutcome, ScheduleRecord, SendOutcome, StartOutcome, StepLogPage,
+    StoreCounts, TaskPlace, TaskRecord, TerminateOutcome, TurnOutcome, UpdateRecord, WaitingTypes,
+    WorkerInfo, WorkerStatus,
 };
 
 use super::argument::list;
@@ -39,10 +40,10 @@ macro_rules! plain {
 plain! {
     (), bool, u64, Timestamp, Glance, WaitingTypes, Vec<String>, Payload, Option<Payload>, Attributes,
     Vec<BreakerRecord>, Vec<DeadLetter>, DecisionOutcome, Fired, Vec<OutboxRecord>, Relayed,
-    Vec<RollupRecord>, Vec<RunRecord>, Vec<ScheduleOutcome>, Option<ScheduleRecord>,
-    Vec<ScheduleRecord>, Vec<StartOutcome>, Vec<StepLogRecord>, StoreCounts, Vec<TaskRecord>,
+    Vec<RollupRecord>, RunPage, RunCount, Vec<Option<RunSummary>>, Option<DeadLetter>, Vec<ScheduleOutcome>, Option<ScheduleRecord>,
+    Vec<ScheduleRecord>, Vec<StartOutcome>, StepLogPage, StoreCounts, Vec<TaskRecord>,
     Vec<TerminateOutcome>, Option<UpdateRecord>, Vec<WorkerInfo>, Vec<Option<WorkerStatus>>,
-    Vec<SendOutcome>, Vec<bool>,
+    Vec<SendOutcome>, Vec<bool>, PurgedOld, DeleteOutcome, Vec<Option<RunMark>>,
 }
 
 impl Answer for Option<BreakerRecord> {

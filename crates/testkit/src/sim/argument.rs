@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use durable_core::{Payload, Timestamp, WorkflowEvent};
 use everruns_durable::persistence::model::{
-    BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, DeadLetterDecision, DlqFilter,
-    FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeRuns, ReapLeases, RelayMessages,
-    RunFilter, ScheduleFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate, StartRun,
-    StepLogFilter, TaskFilter, TaskRelease, TaskResult, TerminateRun, TurnCommit, WorkerBeat,
-    WorkerFilter, WorkerInfo, WorkerStatus,
+    BlockRun, BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, CountLimit, DeadLetterDecision,
+    DlqFilter, FireDue, LeaseExtension, Next, OutboxReport, Page, PurgeOld, PurgeRuns, ReapLeases,
+    RelayMessages, RunFilter, ScheduleFilter, ScheduleFire, ScheduleRecord, SendSignal, SendUpdate,
+    StartRun, StepLogFilter, TaskFilter, TaskRelease, TaskResult, TerminateRun, TurnCommit,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use uuid::Uuid;
 
@@ -84,6 +84,7 @@ dated! {
     RelayMessages: |_| String::new(),
     ClaimOutbox: |_| String::new(),
     PurgeRuns: |_| String::new(),
+    PurgeOld: |_| String::new(),
 }
 
 macro_rules! plain {
@@ -91,7 +92,7 @@ macro_rules! plain {
 }
 
 plain! {
-    Uuid, &[Uuid], i64, usize, &str, Duration, Timestamp, Payload, Page, Vec<BlockRun>,
+    Uuid, &[Uuid], i64, u64, usize, &str, Duration, Timestamp, Payload, CountLimit, Page, Vec<BlockRun>,
     Vec<LeaseExtension>, Vec<SendSignal>, Vec<SendUpdate>,
     Vec<TerminateRun>, ScheduleRecord, Option<ScheduleRecord>, Vec<ScheduleFire>, WorkerStatus, WorkerFilter, DlqFilter,
     DeadLetterDecision, BreakerRecord, Vec<OutboxReport>, RunFilter, TaskFilter, ScheduleFilter, StepLogFilter,

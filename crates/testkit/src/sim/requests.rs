@@ -147,11 +147,18 @@ impl Caller {
         let Ok(letters) = client.list_dead_letters(dead, Page::default()).await else {
             return false;
         };
-        let letter = letters.iter().find(|letter| {
+        let mut marked = None;
+        for listed in letters.iter().filter(|letter| letter.parked) {
+            // Lists hold no inputs.
+            let Ok(Some(letter)) = client.get_dead_letter(listed.id).await else {
+                return false;
+            };
             let input = letter.input.to_value::<String>();
-            letter.parked && input.is_ok_and(|input| input == plan.marker)
-        });
-        let Some(letter) = letter else {
+            if input.is_ok_and(|input| input == plan.marker) {
+                marked = Some(letter);
+            }
+        }
+        let Some(letter) = marked else {
             return false;
         };
         let decided = match plan.decision {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use everruns_durable::Client;
 use everruns_durable::persistence::StoreError;
-use everruns_durable::persistence::model::{Dump, RunFilter, WorkflowStatus};
+use everruns_durable::persistence::model::{CountLimit, Dump, RunFilter, WorkflowStatus};
 use everruns_durable::runtime::{Life, Runtime};
 use futures_util::future::{OptionFuture, join_all, join3};
 use tokio::task::JoinHandle;
@@ -298,7 +298,10 @@ impl Scenario {
         loop {
             let store = &self.ground.store;
             let settled = async {
-                let open = store.count_runs(open.clone()).await?;
+                let open = store
+                    .count_runs(open.clone(), CountLimit::Capped)
+                    .await?
+                    .count;
                 let counts = store.counts().await?;
                 Ok::<bool, StoreError>(open == 0 && counts.messages == 0)
             };

@@ -146,12 +146,21 @@ impl World {
         tasks.into_iter().find(|t| t.activity_id == activity_id)
     }
 
-    /// Every dead letter, as listed.
+    /// Every dead letter, whole, in the order of the list.
     pub async fn letters(&self) -> Vec<DeadLetter> {
-        self.store
-            .list_dlq(DlqFilter::default(), Page::default())
-            .await
-            .expect("list_dlq")
+        let listed = self.store.list_dlq(DlqFilter::default(), Page::default());
+        let mut letters = Vec::new();
+        for listed in listed.await.expect("list_dlq") {
+            let letter = self.store.get_dead_letter(listed.id).await;
+            let letter = letter.expect("get_dead_letter").expect("it is listed");
+            assert_eq!(
+                letter.clone().listed(),
+                listed,
+                "a list has the letter without payloads"
+            );
+            letters.push(letter);
+        }
+        letters
     }
 
     /// Everything the store holds.

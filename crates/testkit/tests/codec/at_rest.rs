@@ -8,7 +8,7 @@ use durable_testkit::postgres::TestDatabase;
 use durable_testkit::process::until;
 use everruns_durable::codec::{AesGcmCodec, PayloadCodec as _, ZstdCodec};
 use everruns_durable::persistence::model::{
-    AuditNote, DlqFilter, NewUpdate, Page, RunFilter, SendUpdate, StepLogFilter, UpdateState,
+    AuditNote, DlqFilter, NewUpdate, Page, SendUpdate, StepLogFilter, UpdateState,
 };
 use everruns_durable::persistence::{OpenOptions, Shards};
 use everruns_durable::{Client, Engine};
@@ -114,22 +114,19 @@ async fn read_back(client: &Client, run_id: uuid::Uuid) {
         panic!("{:?}", refused.state);
     };
     assert_eq!(failure.details, payload("details"));
-    let runs = client.list(RunFilter::default(), Page::default()).await;
-    let run = runs
-        .expect("list")
-        .runs
-        .into_iter()
-        .find(|run| run.id == run_id);
-    assert_eq!(run.expect("it is listed").memo, payload("memo"));
+    let run = client.get(run_id).await.expect("get");
+    assert_eq!(run.memo, payload("memo"));
     let letters = store.list_dlq(DlqFilter::default(), Page::default()).await;
     let letters = letters.expect("list_dlq");
-    assert_eq!(letters[0].last_error.details, payload("details"));
-    assert_eq!(letters[0].input, payload("doomed"));
+    let letter = store.get_dead_letter(letters[0].id).await;
+    let letter = letter.expect("get_dead_letter").expect("it is listed");
+    assert_eq!(letter.last_error.details, payload("details"));
+    assert_eq!(letter.input, payload("doomed"));
     until("log lines", async || {
         let logs = store
             .list_step_logs(StepLogFilter::of_run(run_id), Page::default())
             .await;
-        let logs = logs.expect("list_step_logs");
+        let logs = logs.expect("list_step_logs").lines;
         logs.first().map(|log| assert_eq!(log.meta, payload("log")))
     })
     .await;

@@ -74,10 +74,9 @@ async fn a_payload_without_its_key_fails_its_read_and_no_other() {
     );
     assert!(unknown && !error.is_retryable(), "{error}");
     let listed = new.store.list_runs(RunFilter::default(), Page::default());
-    for run in listed.await.expect("a list has what can be read") {
-        assert_eq!(run.input.is_encoded(), run.id == lost, "{run:?}");
-        assert_eq!(run.input == payload("input"), run.id == read, "{run:?}");
-    }
+    let listed = listed.await.expect("a list decodes nothing").runs;
+    let ids: Vec<_> = listed.into_iter().map(|run| run.id).collect();
+    assert!(ids.contains(&lost) && ids.contains(&read), "{ids:?}");
     let back = World::new(behind(&memory, both_keys())).run(lost).await;
     assert_eq!(back.input, payload("input"), "nothing is lost");
 }

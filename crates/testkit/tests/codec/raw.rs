@@ -178,8 +178,8 @@ pub(crate) async fn read(w: &World, run_id: Uuid) {
     let workers = w.store.list_workers(Default::default()).await;
     let worker = &workers.expect("list_workers")[0];
     assert_eq!(worker.metadata, payload("worker"));
-    let tasks = w.store.list_tasks(Default::default(), Default::default());
-    let mut tasks = tasks.await.expect("list_tasks");
+    let runs = w.everything().await.runs.into_iter();
+    let mut tasks: Vec<TaskRecord> = runs.flat_map(|run| run.tasks).collect();
     tasks.sort_by_key(|task| task.attempts.len());
     let [beating, failing]: [TaskRecord; 2] = tasks.try_into().expect("two tasks");
     assert_eq!(beating.heartbeat_details, payload("details"));

@@ -41,6 +41,37 @@ impl Ground {
         })
     }
 
+    /// A database with what a dump of an older build holds.
+    pub(crate) async fn postgres_from(dump: &str) -> anyhow::Result<Self> {
+        let database = TestDatabase::empty().await?;
+        let url = database.url()?;
+        let folder = tempfile::tempdir()?;
+        let ground = Self {
+            url,
+            effects: Effects::at(folder.path().join("effects")),
+            database: Some(database),
+            _folder: folder,
+        };
+        ground.sql().await?.batch_execute(dump).await?;
+        Ok(ground)
+    }
+
+    /// A connection past the store.
+    pub(crate) async fn sql(&self) -> anyhow::Result<tokio_postgres::Client> {
+        let (client, connection) =
+            tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    /// A file with what a dump of an older build holds.
+    pub(crate) fn sqlite_from(dump: &str) -> anyhow::Result<Self> {
+        let ground = Self::sqlite()?;
+        let path = ground.url.trim_start_matches("sqlite:");
+        rusqlite::Connection::open(path)?.execute_batch(dump)?;
+        Ok(ground)
+    }
+
     pub(crate) async fn worker(&self, flags: &[&[&str]]) -> anyhow::Result<WorkerProcess> {
         let program = env!("CARGO_BIN_EXE_durable-testkit");
         WorkerProcess::start(program, &self.url, &self.effects, &flags.concat()).await

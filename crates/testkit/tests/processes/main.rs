@@ -4,3 +4,5 @@ mod ground;
 mod killing;
 mod reliability;
 mod sharing;
+mod upgrade;
+mod walking;

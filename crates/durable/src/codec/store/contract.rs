@@ -11,17 +11,18 @@ use uuid::Uuid;
 use super::CodecStore;
 use crate::persistence::model::{
     Attributes, AuditFilter, AuditNotes, AuditRecord, Awaited, BlockRun, BreakerRecord,
-    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, DeadLetter, DeadLetterDecision,
-    DecisionOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance, History,
-    LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases,
-    ReapedTask, RelayMessages, Relayed, RollupRecord, RunFilter, RunRecord, ScheduleFilter,
-    ScheduleFire, ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
-    StartOutcome, StartRun, StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord,
-    TaskRelease, TaskResult, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord,
-    WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter,
+    DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue,
+    Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld,
+    PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount,
+    RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
+    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
+    StepLogFilter, StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult,
+    TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes,
+    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{
-    Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore, check,
+    Asides, Bell, Shards, StoreResult, Transactions, WorkerPort, WorkflowEventStore, check,
 };
 
 /// `[encoded]` before an argument encodes it; what stands behind the arrow is done with the answer.
@@ -97,6 +98,7 @@ coded! { WorkflowEventStore {
     fn set_worker_status(worker_id: &str, status: WorkerStatus) -> bool => as_is;
     fn deregister_worker(worker_id: &str) -> bool => as_is;
     fn stop_silent_workers(silent_since: Timestamp) -> Vec<String> => as_is;
+    fn get_dead_letter(id: Uuid) -> Option<DeadLetter> => decoded;
     fn list_dlq(filter: DlqFilter, page: Page) -> Vec<DeadLetter> => decoded_each;
     fn decide_dead_letter(run_id: Uuid, id: Uuid, [encoded] decision: DeadLetterDecision, now: Option<Timestamp>) -> DecisionOutcome => as_is;
     fn purge_dlq(filter: DlqFilter, max: usize) -> u64 => as_is;
@@ -110,21 +112,30 @@ coded! { WorkflowEventStore {
     fn finish_outbox(reports: Vec<OutboxReport>, now: Option<Timestamp>) -> Vec<bool> => as_is;
     fn get_run(run_id: Uuid) -> Option<RunRecord> => decoded;
     fn await_run(run_id: Uuid, max: Duration) -> Awaited => decoded;
-    fn list_runs(filter: RunFilter, page: Page) -> Vec<RunRecord> => decoded_each;
-    fn count_runs(filter: RunFilter) -> u64 => as_is;
+    fn summarize_runs(run_ids: &[Uuid]) -> Vec<Option<RunSummary>> => as_is;
+    fn list_runs(filter: RunFilter, page: Page) -> RunPage => as_is;
+    fn count_runs(filter: RunFilter, limit: CountLimit) -> RunCount => as_is;
     fn get_attributes(run_id: Uuid) -> Attributes => as_is;
     fn list_tasks(filter: TaskFilter, page: Page) -> Vec<TaskRecord> => decoded_each;
-    fn list_step_logs(filter: StepLogFilter, page: Page) -> Vec<StepLogRecord> => decoded_each;
+    fn list_step_logs(filter: StepLogFilter, page: Page) -> StepLogPage => decoded;
     fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History> => decoded;
     fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord> => as_is;
     fn glance(now: Option<Timestamp>) -> Glance => as_is;
     fn counts() -> StoreCounts => as_is;
+    fn count_waiting(at_most: u64) -> u64 => as_is;
+    fn run_marks(run_ids: &[Uuid]) -> Vec<Option<RunMark>> => as_is;
     fn rollups(from: Timestamp) -> Vec<RollupRecord> => as_is;
     fn purge_runs(purge: PurgeRuns) -> u64 => as_is;
+    fn purge_old(purge: PurgeOld) -> PurgedOld => as_is;
+    fn delete_run(run_id: Uuid, now: Option<Timestamp>) -> DeleteOutcome => as_is;
     fn dump() -> Dump => decoded_each;
 }
     fn shards(&self) -> Shards {
         self.inner.shards()
+    }
+
+    fn asides(&self) -> Option<Arc<Asides>> {
+        self.inner.asides()
     }
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {

@@ -156,10 +156,7 @@ fn claimed(n: u128, sequence: i64) -> ClaimedTurn {
     let start = StartRun::new(run(n), "w", durable_core::Payload::null());
     let mut record = RunRecord::new(&start, None, durable_core::Timestamp::UNIX_EPOCH);
     record.sequence = sequence;
-    ClaimedTurn {
-        run: record,
-        facts: Vec::new(),
-    }
+    ClaimedTurn::new(record, Vec::new(), None)
 }
 
 #[tokio::test]

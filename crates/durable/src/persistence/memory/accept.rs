@@ -7,6 +7,7 @@ use durable_core::Timestamp;
 use uuid::Uuid;
 
 use super::state::RunState;
+use crate::persistence::limits::ATTRIBUTES_MAX;
 use crate::persistence::model::after;
 use crate::persistence::model::{Next, Rejection, TurnCommit, WorkflowStatus};
 use crate::persistence::{Bug, planted};
@@ -18,7 +19,8 @@ pub(super) fn accept(run: &RunState, turn: &TurnCommit, now: Timestamp) -> Resul
     leases_hold(run, turn)?;
     timers_are_due(run, turn, now)?;
     ids_are_free(run, turn)?;
-    reset_is_inside(run, turn)
+    reset_is_inside(run, turn)?;
+    attributes_fit(run, turn)
 }
 
 fn place_is_right(run: &RunState, turn: &TurnCommit) -> Result<(), Rejection> {
@@ -43,7 +45,7 @@ fn facts_are_right(run: &RunState, turn: &TurnCommit) -> Result<(), Rejection> {
     if !(consumed..=arrivals).contains(&turn.facts_through) {
         return Err(Rejection::Facts { consumed, arrivals });
     }
-    let needs_all = !matches!(turn.next, Next::Wait | Next::Reset { .. });
+    let needs_all = turn.next.ends_run() && !turn.unread_rest;
     if needs_all && turn.facts_through != arrivals && !planted(Bug::EndsOverUnseenFacts) {
         return Err(Rejection::UnseenFacts { arrivals });
     }
@@ -145,6 +147,25 @@ fn reset_is_inside(run: &RunState, turn: &TurnCommit) -> Result<(), Rejection> {
     })
 }
 
+/// A turn may not take its run over the limit. One that adds no more names than it removes is taken
+/// even where the run is over it already.
+fn attributes_fit(run: &RunState, turn: &TurnCommit) -> Result<(), Rejection> {
+    let stored = &run.attributes;
+    let (mut added, mut removed) = (0, 0);
+    for (name, value) in &turn.attributes {
+        match (stored.contains_key(name), value) {
+            (false, Some(_)) => added += 1,
+            (true, None) => removed += 1,
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+    let found = stored.len() + added - removed;
+    if found > ATTRIBUTES_MAX && added > removed {
+        return Err(Rejection::Attributes { found });
+    }
+    Ok(())
+}
+
 /// Whether all tasks and timers of the run leave with the turn.
 pub(super) fn drops_queue(next: &Next) -> bool {
     match next {
@@ -159,7 +180,7 @@ pub(super) fn drops_queue(next: &Next) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use durable_core::{ActivityOptions, Payload, WorkflowEvent};
+    use durable_core::{ActivityOptions, AttributeValue, Payload, WorkflowEvent};
 
     use super::*;
     use crate::persistence::Shards;
@@ -299,7 +320,12 @@ mod tests {
             first: 1,
             last: 1,
         };
+        let found = ATTRIBUTES_MAX + 1;
+        let tags = (0..found).map(|i| (i.to_string(), Some(AttributeValue::Int(1))));
+        turn.attributes = tags.collect();
         assert_eq!(why(&state, &turn), Err(outside));
+        turn.next = Next::Wait;
+        assert_eq!(why(&state, &turn), Err(Rejection::Attributes { found }));
 
         state.terminate(RUN, "enough", at(12));
         turn.next = Next::Wait;

@@ -1,11 +1,16 @@
 //! What operators and the audit read.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use uuid::Uuid;
 
 use super::state::{RunState, State};
+use crate::persistence::limits::{COUNT_MAX, COUNT_WAITING_MAX, PAGE_BYTES_MAX};
 use crate::persistence::model::{
-    DeadLetterState, Dump, Glance, OutboxState, Page, RunDump, RunFilter, RunRecord, StoreCounts,
-    TaskFilter, TaskRecord, TaskStatus,
+    CountLimit, DeadLetter, DeadLetterState, Derived, Dump, Glance, History, Page, RunCount,
+    RunDump, RunFilter, RunPage, RunRecord, RunSummary, StepLogFilter, StepLogPage, StepLogRecord,
+    StoreCounts, TaskFilter, TaskRecord, WorkflowStatus,
 };
 use durable_core::Timestamp;
 
@@ -17,6 +22,61 @@ impl State {
             .rev()
             .filter(move |run| passes(filter, run))
             .map(RunState::run)
+    }
+
+    /// A page of the runs that pass. All of them are examined, so that no page is partial.
+    pub(super) fn page_of_runs(&self, filter: &RunFilter, page: Page) -> RunPage {
+        let mut rest = self.filter_runs(filter).skip(page.offset);
+        let runs: Vec<RunSummary> = rest.by_ref().take(page.rows()).map(Into::into).collect();
+        let last = runs.last().map(|run| run.id);
+        RunPage {
+            next: last.filter(|_| rest.next().is_some()),
+            partial: false,
+            runs,
+        }
+    }
+
+    /// How many runs pass.
+    pub(super) fn count_runs(&self, filter: &RunFilter, limit: CountLimit) -> RunCount {
+        let most = match limit {
+            CountLimit::Capped => COUNT_MAX,
+            CountLimit::Exact => usize::MAX,
+        };
+        let counted = self
+            .filter_runs(filter)
+            .take(most.saturating_add(1))
+            .count();
+        RunCount {
+            count: counted.min(most) as u64,
+            exact: counted <= most,
+        }
+    }
+
+    /// The run with a page of its events, bounded in rows and bytes.
+    pub(super) fn page_of_events(&self, run_id: Uuid, after: i64, limit: usize) -> Option<History> {
+        let mut page = self.load_history(run_id, after, limit)?;
+        let fitting = rows_that_fit(page.events.iter().map(|event| {
+            let stored = event.event.encode();
+            stored.data.len() + stored.payload.len()
+        }));
+        page.events.truncate(fitting);
+        Some(page)
+    }
+
+    /// A page of a run's log lines, bounded in rows and bytes.
+    pub(super) fn page_of_logs(&self, filter: StepLogFilter, page: Page) -> StepLogPage {
+        let Some(run) = self.find(filter.run_id) else {
+            return StepLogPage::default();
+        };
+        let after = filter.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = run.step_logs.range((after, Bound::Unbounded));
+        let lines: Vec<&StepLogRecord> = behind.map(|(_, line)| line).skip(page.offset).collect();
+        let of_page = lines.iter().take(page.rows());
+        let fitting = rows_that_fit(of_page.map(|line| line.message.len() + line.meta.len()));
+        StepLogPage {
+            more: lines.len() > fitting,
+            lines: lines.into_iter().take(fitting).cloned().collect(),
+        }
     }
 
     /// Tasks that pass, in the order of the queue.
@@ -62,30 +122,46 @@ impl State {
 
     pub(super) fn counts(&self) -> StoreCounts {
         let mut counts = StoreCounts::default();
-        for run in self.runs().values() {
-            *counts.runs.entry(run.run().status).or_default() += 1;
-            counts.blocked_runs += u64::from(run.run().blocked.is_some());
-            counts.messages += run.messages().len() as u64;
-            counts.outbox_pending += run
-                .outbox()
-                .values()
-                .filter(|event| matches!(event.state, OutboxState::Pending | OutboxState::InFlight))
-                .count() as u64;
-            for task in run.tasks().values() {
-                let of_type = counts.tasks.entry(task.activity_type.clone()).or_default();
-                *of_type.entry(task.status).or_default() += 1;
-                if task.status == TaskStatus::Pending {
-                    let oldest = counts.oldest_pending_at.get_or_insert(task.visible_at);
-                    *oldest = task.visible_at.min(*oldest);
+        for shard in self.shard_indexes() {
+            for (status, count) in &shard.open_runs {
+                counts.add_runs(*status, *count);
+            }
+            for (activity_type, by_status) in &shard.queued {
+                for (status, count) in by_status {
+                    counts.add_tasks(activity_type, *status, *count);
                 }
             }
+            for places in shard.claimable.values() {
+                // The first of each priority; within one, tasks are in the order of their wait.
+                let mut first = places.first();
+                while let Some((priority, at, ..)) = first {
+                    counts.waits_since(Some(*at));
+                    let last = (*priority, Timestamp::MAX, Uuid::max(), Uuid::max());
+                    first = places
+                        .range((Bound::Excluded(last), Bound::Unbounded))
+                        .next();
+                }
+            }
+            counts.blocked_runs += shard.blocked;
+            counts.messages += shard.messages.len() as u64;
+            counts.outbox_pending += shard.outbox.len() as u64;
         }
-        counts.dead_letters = self
-            .dead_letters
-            .values()
-            .filter(|letter| letter.state == DeadLetterState::Dead)
-            .count() as u64;
-        counts
+        let dead = |letter: &&DeadLetter| letter.state == DeadLetterState::Dead;
+        counts.dead_letters = self.dead_letters.values().filter(dead).count() as u64;
+        counts.capped()
+    }
+
+    /// Claimable tasks and runs that have not begun, up to so many.
+    pub(super) fn count_waiting(&self, at_most: u64) -> u64 {
+        let waiting: u64 = self
+            .shard_indexes()
+            .map(|shard| {
+                let tasks: usize = shard.claimable.values().map(BTreeSet::len).sum();
+                let runs = shard.open_runs.get(&WorkflowStatus::Pending);
+                tasks as u64 + runs.copied().unwrap_or_default()
+            })
+            .sum();
+        waiting.min(at_most.clamp(1, COUNT_WAITING_MAX))
     }
 
     pub(super) fn dump(&self) -> Dump {
@@ -99,8 +175,9 @@ impl State {
             workers: self.workers.values().cloned().collect(),
             breakers: self.breakers.values().cloned().collect(),
             dedup: self.dedup.values().cloned().collect(),
-            rollups: self.rollups.since(Timestamp::MIN),
+            rollups: self.rollups.since(Timestamp::MIN).collect(),
             audit: self.audit.values().cloned().collect(),
+            orphans: Vec::new(),
         }
     }
 }
@@ -112,7 +189,7 @@ fn dump_run(run: &RunState) -> RunDump {
     signals.sort_by_key(|signal| (signal.arrival, signal.signal_id));
     let mut updates: Vec<_> = run.updates.values().cloned().collect();
     updates.sort_by(|a, b| (a.arrival, &a.update_id).cmp(&(b.arrival, &b.update_id)));
-    RunDump {
+    let mut dump = RunDump {
         run: run.run().clone(),
         events: run.events.clone(),
         tasks,
@@ -124,7 +201,10 @@ fn dump_run(run: &RunState) -> RunDump {
         messages: run.messages().values().cloned().collect(),
         outbox: run.outbox().values().cloned().collect(),
         step_logs: run.step_logs.values().cloned().collect(),
-    }
+        derived: Derived::default(),
+    };
+    dump.derived = dump.derive();
+    dump
 }
 
 fn passes(filter: &RunFilter, state: &RunState) -> bool {
@@ -149,6 +229,21 @@ fn passes(filter: &RunFilter, state: &RunState) -> bool {
             .attributes
             .iter()
             .all(|(name, value)| state.attributes.get(name) == Some(value))
+}
+
+/// Rows of a page, by their sizes, before the one that takes it over its limit of bytes; the first
+/// is always one of them.
+fn rows_that_fit(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut bytes = 0_usize;
+    let mut rows = 0;
+    for size in sizes {
+        bytes = bytes.saturating_add(size);
+        if rows > 0 && bytes > PAGE_BYTES_MAX {
+            break;
+        }
+        rows += 1;
+    }
+    rows
 }
 
 /// One page of a list.

@@ -82,13 +82,14 @@ impl State {
         rows.filter(move |row| filter.passes(row))
     }
 
-    /// Forgets the oldest rows whose time of keeping is over.
-    pub(super) fn forget_audit(&mut self, now: Timestamp) {
+    /// Forgets the oldest rows whose time of keeping is over; answers whether there may be more.
+    pub(super) fn forget_audit(&mut self, now: Timestamp) -> bool {
         let kept = std::time::Duration::from_secs(AUDIT_DAYS.unsigned_abs() * 24 * 60 * 60);
         let old = self.audit.values().filter(|row| after(row.at, kept) < now);
         let old: Vec<_> = old.take(BATCH_ITEMS_MAX).map(|row| row.id).collect();
-        for id in old {
-            self.audit.remove(&id);
+        for id in &old {
+            self.audit.remove(id);
         }
+        old.len() >= BATCH_ITEMS_MAX
     }
 }

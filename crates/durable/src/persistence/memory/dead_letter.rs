@@ -4,6 +4,7 @@ use durable_core::{AttemptRecord, Failure, Timestamp, WorkflowEvent};
 use uuid::Uuid;
 
 use super::state::{RunState, State};
+use crate::persistence::limits::{ATTEMPTS_FIRST_KEPT, ATTEMPTS_LAST_KEPT};
 use crate::persistence::model::after;
 use crate::persistence::model::{
     DeadLetter, DeadLetterDecision, DeadLetterState, DecisionOutcome, DlqFilter, TaskRecord,
@@ -27,7 +28,7 @@ impl State {
         let earlier = self.dead_letters.get(&key);
         let requeued_at = earlier.and_then(|letter| letter.requeued_at);
         let mut error_history = task.attempts.clone();
-        error_history.push(attempt_record(task, failure.clone()));
+        keep_attempt(&mut error_history, attempt_record(task, failure.clone()));
         let letter = DeadLetter {
             id: task.id,
             run_id: task.run_id,
@@ -234,5 +235,15 @@ pub(super) fn attempt_record(task: &TaskRecord, failure: Failure) -> AttemptReco
         worker_id: task.claimed_by.clone().unwrap_or_default(),
         started_at: task.claimed_at,
         failure,
+        omitted_before: 0,
+    }
+}
+
+/// Adds a failed attempt to a list that holds the first five and the last twenty.
+pub(super) fn keep_attempt(attempts: &mut Vec<AttemptRecord>, attempt: AttemptRecord) {
+    attempts.push(attempt);
+    if attempts.len() > ATTEMPTS_FIRST_KEPT + ATTEMPTS_LAST_KEPT {
+        let gone = attempts.remove(ATTEMPTS_FIRST_KEPT);
+        attempts[ATTEMPTS_FIRST_KEPT].omitted_before += 1 + gone.omitted_before;
     }
 }

@@ -28,25 +28,14 @@ impl State {
         self.end_by_store(run_id, error, now);
     }
 
-    /// A turn that takes every fact and fails the run. Signals that wait go into the history as unread, so that none is
+    /// A turn that takes no fact and fails the run. Signals that wait go into the history as
+    /// unread, so that none is
     /// lost; and no turn of the run's own is forgotten, since its sender may still ask about it.
     pub(super) fn end_by_store(&mut self, run_id: Uuid, error: Failure, now: Timestamp) {
         let run = self.at(run_id);
         let last_turn = run.run().last_turn;
         let mut turn = TurnCommit::new(run.run(), Uuid::nil());
-        turn.facts_through = run.run().arrivals;
-        turn.events = run
-            .facts
-            .values()
-            .filter_map(|fact| match &fact.event {
-                WorkflowEvent::SignalReceived { signal, .. } => Some(signal.clone()),
-                _ => None,
-            })
-            .map(|signal| WorkflowEvent::SignalReceived {
-                signal,
-                unread: true,
-            })
-            .collect();
+        turn.unread_rest = true;
         turn.events.push(WorkflowEvent::WorkflowFailed {
             error: WorkflowError::from(error.clone()),
         });

@@ -53,7 +53,7 @@ impl State {
         }) {
             Err(outcome) => outcome,
             Ok(()) => SendOutcome::Accepted {
-                arrival: self.deliver_signal(send.run_id, send.signal, now, now),
+                arrival: self.deliver_signal(send.run_id, send.signal, now),
             },
         }
     }
@@ -123,45 +123,50 @@ impl State {
         let known = self.at(run_id).signals().contains_key(&signal.signal_id);
         let new = !known || planted(Bug::SignalNotDeduplicated);
         if new {
-            self.deliver_signal(run_id, signal, now, now);
+            self.deliver_signal(run_id, signal, now);
         }
         new
     }
 
-    /// Delivers a signal again that an older iteration took; it keeps the instant at which it was sent.
-    pub(super) fn carry_signal(&mut self, run_id: Uuid, signal: NewSignal, now: Timestamp) {
-        let row = self.at(run_id).signals().get(&signal.signal_id);
-        let sent_at = row.map_or(now, |row| row.sent_at);
-        self.deliver_signal(run_id, signal, sent_at, now);
+    /// Gives a new iteration the signals that the old one took and did not use, in the last of the
+    /// numbers that were taken. Each keeps
+    /// the instant at which it was sent.
+    pub(super) fn carry_signals(&mut self, run_id: Uuid, carried: Vec<NewSignal>, now: Timestamp) {
+        let last = self.at(run_id).run().consumed;
+        let before = last - i64::try_from(carried.len()).unwrap_or(i64::MAX);
+        self.edit_run(run_id, |run| run.consumed = before);
+        for (arrival, signal) in (before + 1..).zip(carried) {
+            let row = self.at(run_id).signals().get(&signal.signal_id);
+            let sent_at = row.map_or(now, |row| row.sent_at);
+            let fact = Fact {
+                arrival,
+                event: received(&signal, sent_at),
+                attempts: Vec::new(),
+                last_attempt: None,
+                arrived_at: now,
+            };
+            let run = self.at_mut(run_id);
+            run.facts.insert(arrival, fact);
+            run.put_signal(ledger_row(run_id, signal, arrival, sent_at));
+        }
     }
 
-    /// Delivers a signal and writes its row in the ledger, anew if there was one.
-    fn deliver_signal(
-        &mut self,
-        run_id: Uuid,
-        signal: NewSignal,
-        sent_at: Timestamp,
-        now: Timestamp,
-    ) -> i64 {
-        let event = WorkflowEvent::SignalReceived {
-            signal: WorkflowSignal {
-                signal_id: Some(signal.signal_id),
-                signal_type: signal.signal_type.clone(),
-                payload: signal.payload.clone(),
-                sent_at,
-            },
-            unread: false,
-        };
-        let arrival = self.deliver(run_id, event, now);
-        self.at_mut(run_id).put_signal(SignalRecord {
-            run_id,
-            signal_id: signal.signal_id,
-            signal_type: signal.signal_type,
-            payload: signal.payload,
-            arrival,
-            sent_at,
-            processed_at: None,
+    /// What waits of an iteration that is over leaves, but signals and updates are the next
+    /// iteration's.
+    pub(super) fn keep_only_mail(&mut self, run_id: Uuid) {
+        self.at_mut(run_id).facts.retain(|_, fact| {
+            matches!(
+                fact.event,
+                WorkflowEvent::SignalReceived { .. } | WorkflowEvent::UpdateAccepted { .. }
+            )
         });
+    }
+
+    /// Delivers a signal and writes its row in the ledger.
+    fn deliver_signal(&mut self, run_id: Uuid, signal: NewSignal, now: Timestamp) -> i64 {
+        let arrival = self.deliver(run_id, received(&signal, now), now);
+        let row = ledger_row(run_id, signal, arrival, now);
+        self.at_mut(run_id).put_signal(row);
         arrival
     }
 
@@ -202,5 +207,31 @@ impl State {
         run.facts = run.facts.split_off(&(through + 1));
         run.mark_signals(through, now);
         self.edit_run(run_id, |run| run.consumed = through);
+    }
+}
+
+/// The event of a signal that a program is to see.
+fn received(signal: &NewSignal, sent_at: Timestamp) -> WorkflowEvent {
+    WorkflowEvent::SignalReceived {
+        signal: WorkflowSignal {
+            signal_id: Some(signal.signal_id),
+            signal_type: signal.signal_type.clone(),
+            payload: signal.payload.clone(),
+            sent_at,
+        },
+        unread: false,
+    }
+}
+
+/// A signal that waits, as the ledger has it.
+fn ledger_row(run_id: Uuid, signal: NewSignal, arrival: i64, sent_at: Timestamp) -> SignalRecord {
+    SignalRecord {
+        run_id,
+        signal_id: signal.signal_id,
+        signal_type: signal.signal_type,
+        payload: signal.payload,
+        arrival,
+        sent_at,
+        processed_at: None,
     }
 }

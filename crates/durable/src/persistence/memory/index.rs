@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::persistence::model::cut;
 use crate::persistence::model::{
     MessageRecord, OutboxRecord, OutboxState, RunRecord, TaskRecord, TaskStatus, TimerRecord,
+    WorkflowStatus,
 };
 
 /// An instant, an id (a task, an outbox event) and its run.
@@ -38,6 +39,12 @@ pub(super) struct ShardIndex {
     pub(super) messages: BTreeSet<(Uuid, i64, i32)>,
     /// Outbox events that are not over, by when they may be claimed.
     pub(super) outbox: BTreeSet<Due>,
+    /// How many runs have not ended, by status.
+    pub(super) open_runs: BTreeMap<WorkflowStatus, u64>,
+    /// How many of them are blocked.
+    pub(super) blocked: u64,
+    /// How many tasks are in the queue, by type and status.
+    pub(super) queued: BTreeMap<String, BTreeMap<TaskStatus, u64>>,
 }
 
 /// Whether a record is entered or removed.
@@ -54,12 +61,23 @@ impl Note {
             Self::Remove => set.remove(&key),
         };
     }
+
+    fn count(self, count: &mut u64) {
+        match self {
+            Self::Enter => *count += 1,
+            Self::Remove => *count -= 1,
+        }
+    }
 }
 
 impl ShardIndex {
     pub(super) fn note_run(&mut self, note: Note, run: &RunRecord) {
         if run.status.is_terminal() {
             return;
+        }
+        note.count(self.open_runs.entry(run.status).or_default());
+        if run.blocked.is_some() {
+            note.count(&mut self.blocked);
         }
         if let Some(at) = run.ready_at {
             note.apply(&mut self.ready, (at, run.id));
@@ -70,6 +88,17 @@ impl ShardIndex {
     }
 
     pub(super) fn note_task(&mut self, note: Note, task: &TaskRecord) {
+        if !self.queued.contains_key(&task.activity_type) {
+            self.queued
+                .insert(task.activity_type.clone(), BTreeMap::new());
+        }
+        if let Some(of_type) = self.queued.get_mut(&task.activity_type) {
+            note.count(of_type.entry(task.status).or_default());
+            of_type.retain(|_, count| *count > 0);
+            if of_type.is_empty() {
+                self.queued.remove(&task.activity_type);
+            }
+        }
         let due = |at| (at, task.id, task.run_id);
         if let Some(at) = clock(task) {
             note.apply(&mut self.clocks, due(at));

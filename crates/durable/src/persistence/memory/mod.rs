@@ -11,7 +11,6 @@
 mod accept;
 mod admin;
 mod audit;
-mod clock;
 mod dead_letter;
 mod due;
 mod end;
@@ -39,17 +38,17 @@ use std::sync::Arc;
 use durable_core::Timestamp;
 use parking_lot::Mutex;
 
-use self::clock::Clock;
 use self::state::State;
 use super::Shards;
 use super::audit::Noting;
+use super::clock::StoreClock;
 use super::trays::Trays;
 
 /// A store that keeps everything in memory and forgets it when it is dropped.
 pub struct MemoryStore {
     shards: Shards,
     // A lock of short sections, never held across an await: no async mutex is needed.
-    inner: Arc<Mutex<(Clock, State)>>,
+    inner: Arc<Mutex<(StoreClock, State)>>,
     listeners: Arc<Trays>,
     /// Whose changes leave audit rows.
     noting: Option<Arc<Noting>>,
@@ -65,16 +64,16 @@ impl MemoryStore {
     /// An empty store that hands things out shard by shard, as a database with as many shards does.
     #[must_use]
     pub fn with_shards(shards: Shards) -> Self {
-        Self::of(shards, Clock::default())
+        Self::of(shards, StoreClock::default())
     }
 
     /// An empty store with one shard that tells the time by another clock than the system's.
     #[must_use]
     pub fn with_clock(clock: Arc<dyn crate::runtime::Clock>) -> Self {
-        Self::of(Shards::default(), Clock::of(clock))
+        Self::of(Shards::default(), StoreClock::of(clock))
     }
 
-    fn of(shards: Shards, clock: Clock) -> Self {
+    fn of(shards: Shards, clock: StoreClock) -> Self {
         Self {
             shards,
             inner: Arc::new(Mutex::new((clock, State::new(shards)))),
@@ -83,10 +82,16 @@ impl MemoryStore {
         }
     }
 
-    /// Sets the clock, for tests that need to know the time: it stands there until the machine's has caught up.
+    /// Stops the clock at an instant, for tests that need to know the time.
     #[cfg(test)]
     pub(crate) fn set_clock(&self, now: Timestamp) {
-        self.inner.lock().0.set(now);
+        struct Stopped(Timestamp);
+        impl crate::runtime::Clock for Stopped {
+            fn now(&self) -> Timestamp {
+                self.0
+            }
+        }
+        self.inner.lock().0 = StoreClock::of(Arc::new(Stopped(now)));
     }
 
     /// Reads at one instant.

@@ -4,6 +4,7 @@ use durable_core::{Payload, Timestamp};
 
 use super::index::first_due;
 use super::state::State;
+use crate::persistence::limits::fitting;
 use crate::persistence::model::{
     BreakerRecord, ClaimOutbox, DedupRecord, OutboxRecord, OutboxReport, OutboxResult, OutboxState,
 };
@@ -17,9 +18,17 @@ impl State {
     ) -> Vec<OutboxRecord> {
         let mut claimed = Vec::new();
         for shard in self.shards.from(claim.first_shard) {
+            if OutboxRecord::are_enough(&claimed) {
+                break;
+            }
             let max = claim.max - claimed.len();
             let due = first_due(&self.shard(shard).outbox, |key| key.0, now, max);
-            for (_, id, run_id) in due {
+            let sizes = due.iter().map(|(_, id, run_id)| {
+                let event = self.find(*run_id).and_then(|run| run.outbox().get(id));
+                event.map_or(1, OutboxRecord::claimed_bytes)
+            });
+            let fit = fitting(sizes);
+            for (_, id, run_id) in due.into_iter().take(fit) {
                 let event = self.edit_outbox(run_id, id, |event| {
                     event.state = OutboxState::InFlight;
                     event.attempts += 1;

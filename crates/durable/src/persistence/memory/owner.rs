@@ -7,17 +7,24 @@ use durable_core::Timestamp;
 use uuid::Uuid;
 
 use super::state::{RunState, State};
+use crate::persistence::limits::{HISTORY_PAGE_BYTES_MAX, HISTORY_PAGE_EVENTS_MAX, fitting};
 use crate::persistence::model::after;
 use crate::persistence::model::{
     BlockRun, Blocked, ClaimTurns, ClaimedTurn, History, HostedType, Owner, RunRecord, WaitingTypes,
 };
+use crate::persistence::prefix::Prefix;
 
 impl State {
     pub(super) fn claim_turns(&mut self, claim: &ClaimTurns, now: Timestamp) -> Vec<ClaimedTurn> {
         let hosted: BTreeSet<(&str, &str)> = claim.hosted.iter().map(type_and_version).collect();
         let mut claimed = Vec::new();
+        let mut prefix = Prefix::default();
         for shard in self.shards.from(claim.first_shard) {
-            let free: Vec<Uuid> = self
+            // Half of what fits is enough: a shard gives as much again.
+            if ClaimedTurn::may_have_left_some(&claimed) {
+                break;
+            }
+            let free: Vec<(Uuid, u64)> = self
                 .shard(shard)
                 .ready
                 .iter()
@@ -25,15 +32,16 @@ impl State {
                 .filter(|run| hosted.contains(&(&*run.workflow_type, &*run.version)))
                 .filter(|run| is_free(run, &claim.build, now))
                 .take(claim.max - claimed.len())
-                .map(|run| run.id)
+                .map(|run| (run.id, run.turn_bytes()))
                 .collect();
-            for run_id in free {
+            let fitting = fitting(free.iter().map(|(_, bytes)| *bytes));
+            for (run_id, _) in free.into_iter().take(fitting) {
                 let owner = Owner {
                     worker_id: claim.worker_id.clone(),
                     expires_at: after(now, claim.lease),
                 };
                 self.edit_run(run_id, |run| run.owner = Some(owner));
-                claimed.push(self.at(run_id).to_turn());
+                claimed.push(self.at(run_id).to_turn(&mut prefix));
             }
         }
         claimed
@@ -66,6 +74,21 @@ impl State {
             run: run.run().clone(),
             events: run.events[from..].iter().take(limit).cloned().collect(),
         })
+    }
+
+    /// The first page of the events after a place.
+    pub(super) fn history_page(&self, run_id: Uuid, after: i64) -> Option<History> {
+        let mut history = self.load_history(run_id, after, HISTORY_PAGE_EVENTS_MAX)?;
+        let mut bytes = 0;
+        let page = history.events.iter().take_while(|event| {
+            let belongs = bytes < HISTORY_PAGE_BYTES_MAX;
+            let stored = event.event.encode();
+            bytes += stored.data.len() + stored.payload.len();
+            belongs
+        });
+        let events = page.count();
+        history.events.truncate(events);
+        Some(history)
     }
 
     pub(super) fn block_run(&mut self, block: BlockRun, now: Timestamp) -> bool {
@@ -118,12 +141,19 @@ impl State {
 }
 
 impl RunState {
-    /// The run with the facts that wait for it.
-    pub(super) fn to_turn(&self) -> ClaimedTurn {
-        ClaimedTurn {
-            run: self.run().clone(),
-            facts: self.facts.values().cloned().collect(),
+    /// The run with the first of the facts that wait for it.
+    pub(super) fn to_turn(&self, prefix: &mut Prefix) -> ClaimedTurn {
+        prefix.next_run();
+        let mut facts = Vec::new();
+        for fact in self.facts.values() {
+            if !prefix.takes_more() {
+                break;
+            }
+            prefix.count(fact);
+            facts.push(fact.clone());
         }
+        let last_waiting = self.facts.last_key_value().map(|(arrival, _)| *arrival);
+        ClaimedTurn::new(self.run().clone(), facts, last_waiting)
     }
 }
 

@@ -7,12 +7,13 @@ use durable_core::Timestamp;
 use uuid::Uuid;
 
 use super::MemoryStore;
-use super::state::{RunState, State};
+use super::state::State;
 use crate::persistence::limits::check_batch;
 use crate::persistence::model::{
     BlockRun, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, FinishOutcome, History,
     LeaseExtension, LeaseState, TaskRelease, TaskResult, TurnCommit, TurnOutcome, WaitingTypes,
 };
+use crate::persistence::prefix::Prefix;
 use crate::persistence::{StoreResult, WorkerPort, audit, check};
 
 #[async_trait]
@@ -24,16 +25,17 @@ impl WorkerPort for MemoryStore {
 
     async fn load_turns(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<ClaimedTurn>>> {
         check_batch("the number of runs", run_ids.len())?;
+        let mut prefix = Prefix::default();
         Ok(self.read(|state| {
-            run_ids
-                .iter()
-                .map(|id| state.find(*id).map(RunState::to_turn))
+            let turns = run_ids.iter().map(|id| state.find(*id));
+            turns
+                .map(|run| run.map(|run| run.to_turn(&mut prefix)))
                 .collect()
         }))
     }
 
     async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
-        Ok(self.read(|state| state.load_history(run_id, after, usize::MAX)))
+        Ok(self.read(|state| state.history_page(run_id, after)))
     }
 
     async fn commit_turns(

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::index::Place;
 use super::state::State;
+use crate::persistence::limits::CHORE_BYTES_MAX;
 use crate::persistence::model::after;
 use crate::persistence::model::{
     ClaimTasks, ClaimedTask, LeaseRequest, NewTask, TaskLease, TaskRecord, TaskRelease, TaskStatus,
@@ -64,9 +65,23 @@ impl State {
     pub(super) fn claim_tasks(&mut self, claim: &ClaimTasks, now: Timestamp) -> Vec<ClaimedTask> {
         let expires_at = after(now, claim.lease);
         let mut claimed = Vec::new();
+        let mut total = 0_u64;
         for shard in self.shards.from(claim.first_shard) {
+            // Half of what fits is enough: a shard gives as much again.
+            if total >= CHORE_BYTES_MAX / 2 {
+                break;
+            }
             let places = self.first_places(shard, claim, claim.max - claimed.len());
+            let (mut of_shard, mut is_first) = (0_u64, true);
             for (.., task_id, run_id) in places {
+                of_shard += self.task(run_id, task_id).map_or(1, |task| {
+                    let bytes = task.input.len() + task.heartbeat_details.len();
+                    u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
+                });
+                if of_shard > CHORE_BYTES_MAX && !is_first {
+                    break;
+                }
+                is_first = false;
                 let task = self.edit_task(run_id, task_id, |task| {
                     hand_out(task, &claim.worker_id, claim.token, expires_at, now);
                     if planted(Bug::UncountedClaim) {
@@ -76,6 +91,7 @@ impl State {
                 });
                 claimed.push(claimed_task(task, claim.token, expires_at, now));
             }
+            total += of_shard;
         }
         claimed
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use durable_core::Timestamp;
 
+use crate::persistence::limits::ROLLUP_DAYS;
 use crate::persistence::model::{RollupKind, RollupOutcome, RollupRecord};
 
 type Key = (Timestamp, RollupKind, String, RollupOutcome, i16);
@@ -39,11 +40,38 @@ impl Rollups {
         sums.wait_ms += self::millis(waited);
     }
 
+    /// Adds totals of hours that began before to those of their day, and those of very old days to
+    /// one row; at most so many. Answers
+    /// how many were added to others.
+    pub(super) fn fold(&mut self, before: Timestamp, now: Timestamp, max: usize) -> u64 {
+        let long_before = days_before(now, ROLLUP_DAYS);
+        let fine = |key: &Key| key.0 < before && bucket(key.0, long_before) != key.0;
+        let old: Vec<Key> = self
+            .0
+            .keys()
+            .filter(|key| fine(key))
+            .take(max)
+            .cloned()
+            .collect();
+        for key in &old {
+            let Some(sums) = self.0.remove(key) else {
+                continue;
+            };
+            let (hour, kind, name, outcome, exp) = key.clone();
+            let coarse = (bucket(hour, long_before), kind, name, outcome, exp);
+            let total = self.0.entry(coarse).or_default();
+            total.count += sums.count;
+            total.total_ms += sums.total_ms;
+            total.wait_ms += sums.wait_ms;
+        }
+        old.len() as u64
+    }
+
     /// The totals since an instant.
-    pub(super) fn since(&self, from: Timestamp) -> Vec<RollupRecord> {
+    pub(super) fn since(&self, from: Timestamp) -> impl Iterator<Item = RollupRecord> {
         self.0
             .iter()
-            .filter(|((hour, ..), _)| *hour >= from)
+            .filter(move |((hour, ..), _)| *hour >= from)
             .map(|((hour, kind, name, outcome, exp), sums)| RollupRecord {
                 hour: *hour,
                 kind: *kind,
@@ -54,7 +82,6 @@ impl Rollups {
                 total_ms: sums.total_ms,
                 wait_ms: sums.wait_ms,
             })
-            .collect()
     }
 }
 
@@ -68,6 +95,21 @@ fn hour(now: Timestamp) -> Timestamp {
     const HOUR: i64 = 60 * 60;
     let start = now.as_second().div_euclid(HOUR) * HOUR;
     Timestamp::from_second(start).unwrap_or(Timestamp::MIN)
+}
+
+/// Under which instant old totals are added up: their day's start, or the epoch.
+fn bucket(hour: Timestamp, long_before: Timestamp) -> Timestamp {
+    const DAY: i64 = 24 * 60 * 60;
+    if hour < long_before {
+        return Timestamp::UNIX_EPOCH;
+    }
+    let start = hour.as_second().div_euclid(DAY) * DAY;
+    Timestamp::from_second(start).unwrap_or(Timestamp::MIN)
+}
+
+fn days_before(now: Timestamp, days: i64) -> Timestamp {
+    let age = jiff::SignedDuration::from_hours(days * 24);
+    now.checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
 /// The power of two that a duration stays below.
@@ -111,7 +153,7 @@ mod tests {
             [later, now],
             now,
         );
-        let all = rollups.since(Timestamp::MIN);
+        let all: Vec<_> = rollups.since(Timestamp::MIN).collect();
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].hour, Timestamp::from_second(3_600).unwrap());
         assert_eq!((all[0].duration_exp, all[0].total_ms), (0, 0));

@@ -50,7 +50,7 @@ impl State {
         due.sort_by_key(|(at, _)| *at);
         due.into_iter()
             .take(max)
-            .map(|(_, schedule)| schedule.clone())
+            .map(|(_, schedule)| schedule.clone().listed())
             .collect()
     }
 

@@ -10,8 +10,8 @@ use super::rollup::Rollups;
 use crate::persistence::Shards;
 use crate::persistence::model::{
     Attributes, AuditRecord, BreakerRecord, DeadLetter, DedupRecord, Fact, HistoryEvent, KeyKind,
-    KeyRecord, MessageRecord, OutboxRecord, RunRecord, ScheduleRecord, SignalRecord, StepLogRecord,
-    TaskRecord, TimerRecord, UpdateRecord, WorkerInfo,
+    KeyRecord, MessageRecord, OutboxRecord, OutboxState, RunRecord, ScheduleRecord, SignalRecord,
+    StepLogRecord, TaskRecord, TimerRecord, UpdateRecord, WorkerInfo,
 };
 
 /// Everything the store holds.
@@ -118,8 +118,55 @@ impl RunState {
 
     /// Writes a row of the signals' ledger: nobody has taken the signal (again).
     pub(super) fn put_signal(&mut self, signal: SignalRecord) {
+        if let Some(known) = self.signals.get(&signal.signal_id)
+            && self.untaken.get(&known.arrival) == Some(&signal.signal_id)
+        {
+            self.untaken.remove(&known.arrival);
+        }
         self.untaken.insert(signal.arrival, signal.signal_id);
         self.signals.insert(signal.signal_id, signal);
+    }
+
+    /// Deletes signals that a turn took before, at most so many.
+    pub(super) fn forget_signals(&mut self, before: Timestamp, max: usize) -> u64 {
+        let taken = |signal: &SignalRecord| signal.processed_at.is_some_and(|at| at < before);
+        let old = self.signals.values().filter(|signal| taken(signal));
+        let old: Vec<Uuid> = old.map(|signal| signal.signal_id).take(max).collect();
+        for id in &old {
+            self.signals.remove(id);
+        }
+        old.len() as u64
+    }
+
+    /// Deletes outbox events that were published or given up, and last claimed until before. No
+    /// index holds them.
+    pub(super) fn forget_outbox(&mut self, before: Timestamp, max: usize) -> u64 {
+        let over = |event: &OutboxRecord| {
+            matches!(event.state, OutboxState::Published | OutboxState::Failed)
+                && event.available_at < before
+        };
+        let old = self.outbox.values().filter(|event| over(event));
+        let old: Vec<Uuid> = old.map(|event| event.id).take(max).collect();
+        for id in &old {
+            self.outbox.remove(id);
+        }
+        old.len() as u64
+    }
+
+    /// Deletes the first events of earlier iterations, up to the first that was not appended
+    /// before.
+    pub(super) fn forget_events(
+        &mut self,
+        history_start: i64,
+        before: Timestamp,
+        max: usize,
+    ) -> u64 {
+        let old = |event: &&HistoryEvent| {
+            event.sequence_num <= history_start && event.created_at < before
+        };
+        let count = self.events.iter().take_while(old).count().min(max);
+        self.events.drain(..count);
+        count as u64
     }
 
     /// Marks the signals that arrived up to a number as taken.

@@ -11,17 +11,18 @@ use super::MemoryStore;
 use super::admin::page as cut_page;
 use super::state::State;
 use crate::persistence::audit;
-use crate::persistence::limits::PAGE_ROWS_MAX;
-use crate::persistence::limits::{check_id, check_payload};
+use crate::persistence::limits::{PAGE_ROWS_MAX, ROLLUP_ROWS_MAX};
+use crate::persistence::limits::{check_batch, check_id, check_page, check_payload};
 use crate::persistence::model::cut;
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
-    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
-    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
-    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, CountLimit,
+    DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FireDue,
+    Fired, Glance, History, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns, PurgedOld,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter, RunMark,
+    RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome, ScheduleRecord,
+    SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter, StepLogPage,
+    StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::trays::LocalBell;
 use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check};
@@ -148,10 +149,12 @@ impl WorkflowEventStore for MemoryStore {
         filter: ScheduleFilter,
         page: Page,
     ) -> StoreResult<Vec<ScheduleRecord>> {
+        check_page(page)?;
         let after = filter.after.map_or(Bound::Unbounded, Bound::Excluded);
         Ok(self.read(|state| {
             let behind = state.schedules.range((after.clone(), Bound::Unbounded));
-            cut_page(behind.map(|(_, schedule)| schedule), page)
+            let schedules = cut_page(behind.map(|(_, schedule)| schedule), page);
+            schedules.into_iter().map(ScheduleRecord::listed).collect()
         }))
     }
 
@@ -234,8 +237,20 @@ impl WorkflowEventStore for MemoryStore {
 
     // ---- dead letters -------------------------------------------------------------------------
 
+    async fn get_dead_letter(&self, id: Uuid) -> StoreResult<Option<DeadLetter>> {
+        let filter = DlqFilter {
+            id: Some(id),
+            ..DlqFilter::default()
+        };
+        Ok(self.read(|state| state.list_dlq(&filter).first().copied().cloned()))
+    }
+
     async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
-        Ok(self.read(|state| cut_page(state.list_dlq(&filter), page)))
+        check_page(page)?;
+        Ok(self.read(|state| {
+            let letters = cut_page(state.list_dlq(&filter), page);
+            letters.into_iter().map(DeadLetter::listed).collect()
+        }))
     }
 
     async fn decide_dead_letter(
@@ -326,12 +341,19 @@ impl WorkflowEventStore for MemoryStore {
         Ok(self.read(|state| state.find(run_id).map(|run| run.run().clone())))
     }
 
-    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
-        Ok(self.read(|state| cut_page(state.filter_runs(&filter), page)))
+    async fn summarize_runs(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunSummary>>> {
+        check_batch("the number of runs", run_ids.len())?;
+        let summary = |state: &State, id: &Uuid| state.find(*id).map(|run| run.run().into());
+        Ok(self.read(|state| run_ids.iter().map(|id| summary(state, id)).collect()))
     }
 
-    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
-        Ok(self.read(|state| state.filter_runs(&filter).count() as u64))
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<RunPage> {
+        check_page(page)?;
+        Ok(self.read(|state| state.page_of_runs(&filter, page)))
+    }
+
+    async fn count_runs(&self, filter: RunFilter, limit: CountLimit) -> StoreResult<RunCount> {
+        Ok(self.read(|state| state.count_runs(&filter, limit)))
     }
 
     async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
@@ -342,7 +364,11 @@ impl WorkflowEventStore for MemoryStore {
     }
 
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
-        Ok(self.read(|state| cut_page(state.filter_tasks(&filter), page)))
+        check_page(page)?;
+        Ok(self.read(|state| {
+            let tasks = cut_page(state.filter_tasks(&filter), page);
+            tasks.into_iter().map(TaskRecord::listed).collect()
+        }))
     }
 
     async fn list_events(
@@ -352,25 +378,16 @@ impl WorkflowEventStore for MemoryStore {
         limit: usize,
     ) -> StoreResult<Option<History>> {
         let limit = limit.min(PAGE_ROWS_MAX);
-        Ok(self.read(|state| state.load_history(run_id, after, limit)))
+        Ok(self.read(|state| state.page_of_events(run_id, after, limit)))
     }
 
-    async fn list_step_logs(
-        &self,
-        filter: StepLogFilter,
-        page: Page,
-    ) -> StoreResult<Vec<StepLogRecord>> {
-        let after = filter.after.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(self.read(|state| {
-            let Some(run) = state.find(filter.run_id) else {
-                return Vec::new();
-            };
-            let behind = run.step_logs.range((after, Bound::Unbounded));
-            cut_page(behind.map(|(_, line)| line), page)
-        }))
+    async fn list_step_logs(&self, filter: StepLogFilter, page: Page) -> StoreResult<StepLogPage> {
+        check_page(page)?;
+        Ok(self.read(|state| state.page_of_logs(filter, page)))
     }
 
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        check_page(page)?;
         Ok(self.read(|state| cut_page(state.filter_audit(&filter), page)))
     }
 
@@ -382,14 +399,44 @@ impl WorkflowEventStore for MemoryStore {
         Ok(self.read(State::counts))
     }
 
+    async fn run_marks(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunMark>>> {
+        check_batch("the number of runs", run_ids.len())?;
+        let mark = |run: &RunRecord| RunMark {
+            status: run.status,
+            sequence: run.sequence,
+        };
+        Ok(self.read(|state| {
+            let found = run_ids.iter().map(|id| state.find(*id));
+            found
+                .map(|found| found.map(|run| mark(run.run())))
+                .collect()
+        }))
+    }
+
+    async fn count_waiting(&self, at_most: u64) -> StoreResult<u64> {
+        Ok(self.read(|state| state.count_waiting(at_most)))
+    }
+
     async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
-        Ok(self.read(|state| state.rollups.since(from)))
+        Ok(self.read(|state| state.rollups.since(from).take(ROLLUP_ROWS_MAX).collect()))
     }
 
     // ---- retention and proof ------------------------------------------------------------------
 
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64> {
         Ok(self.write_at(purge.now, |state, now| state.purge_runs(&purge, now)))
+    }
+
+    async fn purge_old(&self, purge: PurgeOld) -> StoreResult<PurgedOld> {
+        Ok(self.write_at(purge.now, |state, now| state.purge_old(&purge, now)))
+    }
+
+    async fn delete_run(&self, run_id: Uuid, now: Option<Timestamp>) -> StoreResult<DeleteOutcome> {
+        Ok(self.note_at(
+            now,
+            |state, now| state.delete_run(run_id, now),
+            |outcome| audit::run_deleted(run_id, *outcome == DeleteOutcome::Deleted),
+        ))
     }
 
     async fn dump(&self) -> StoreResult<Dump> {

@@ -8,7 +8,7 @@ use durable_core::{
 };
 use uuid::Uuid;
 
-use super::dead_letter::attempt_record;
+use super::dead_letter::{attempt_record, keep_attempt};
 use super::index::first_due;
 use super::queue::{clear_claim, held_the_line, take_back};
 use super::state::State;
@@ -124,7 +124,8 @@ impl State {
     ) -> FinishOutcome {
         let visible_at = after(now, delay);
         self.edit_task(run_id, task_id, |task| {
-            task.attempts.push(attempt_record(task, failure));
+            let record = attempt_record(task, failure);
+            keep_attempt(&mut task.attempts, record);
             clear_claim(task);
             task.status = TaskStatus::Delayed;
             task.visible_at = visible_at;
@@ -175,7 +176,8 @@ impl State {
 
     /// The task keeps its place in the line until its dead letter is decided.
     fn park_task(&mut self, mut task: TaskRecord, failure: Failure, now: Timestamp) {
-        task.attempts.push(attempt_record(&task, failure));
+        let record = attempt_record(&task, failure);
+        keep_attempt(&mut task.attempts, record);
         clear_claim(&mut task);
         task.visible_at = now;
         task.status = TaskStatus::Dead;

@@ -100,9 +100,14 @@ impl State {
             self.drop_queue(run_id);
         }
         let line_moved = head_left && self.at(run_id).line_head().is_some();
+        if turn.leaves_rest_unread() {
+            self.keep_rest_unread(&mut turn);
+        }
         self.take_facts(run_id, turn.facts_through, now);
-        if matches!(turn.next, Next::Reset { .. }) {
-            self.drop_queue_facts(run_id);
+        match turn.next {
+            Next::Reset { .. } => self.drop_queue_facts(run_id),
+            Next::ContinueAsNew { .. } => self.keep_only_mail(run_id),
+            _ => {}
         }
         let sequence = self.append_events(run_id, take(&mut turn.events), now);
         let epoch = self.epoch_after(&turn);
@@ -220,6 +225,26 @@ impl State {
         });
     }
 
+    /// Puts the signals behind those that the turn took before its last event, as unread; the turn
+    /// takes all facts thereby.
+    fn keep_rest_unread(&self, turn: &mut TurnCommit) {
+        let run = self.at(turn.run_id);
+        let rest = run.facts.range(turn.facts_through + 1..);
+        let signals = rest.filter_map(|(_, fact)| match &fact.event {
+            WorkflowEvent::SignalReceived { signal, .. } => Some(WorkflowEvent::SignalReceived {
+                signal: signal.clone(),
+                unread: true,
+            }),
+            _ => None,
+        });
+        let last = turn.events.pop();
+        if !planted(Bug::UnreadSignalsDropped) {
+            turn.events.extend(signals);
+        }
+        turn.events.extend(last);
+        turn.facts_through = run.run().arrivals;
+    }
+
     fn end_run(&mut self, run_id: Uuid, end: End, now: Timestamp) {
         let run = self.at(run_id).run();
         let outcome = match end.status {
@@ -254,9 +279,7 @@ impl State {
             run.run_deadline = run.run_timeout.map(|timeout| after(now, timeout));
             run.ready_at = Some(now);
         });
-        for signal in carried {
-            self.carry_signal(run_id, signal, now);
-        }
+        self.carry_signals(run_id, carried, now);
     }
 
     fn reset_run(&mut self, run_id: Uuid, epoch: u32, now: Timestamp) {

@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use super::StoreError;
 
 /// The key in `durable_meta` under which a database keeps the oldest schema version whose builds
-/// may open it. Written by each build that migrates; absent in databases that no such build migrated.
+/// may
+/// open it. Written by each build that migrates; absent in databases that no such build migrated.
 pub const MIN_COMPATIBLE_KEY: &str = "min_compatible_schema";
 
 /// Begins a line in the head of a migration's file that tells the runner something.
@@ -94,6 +95,40 @@ impl Migration {
             .find_map(|line| line.strip_prefix("min-compatible ")?.trim().parse().ok())
     }
 
+    /// Whether its statements run one by one outside of any transaction: indexes of a PostgreSQL
+    /// table
+    /// that may be large, built without stopping its writers (`-- durable: concurrently`).
+    #[must_use]
+    pub fn is_concurrent(&self) -> bool {
+        self.directives().any(|line| line.trim() == "concurrently")
+    }
+
+    /// The statements for a database that nothing else uses: in one transaction.
+    #[must_use]
+    pub fn plain_sql(&self) -> String {
+        if self.is_concurrent() {
+            self.sql.replace("INDEX CONCURRENTLY", "INDEX")
+        } else {
+            self.sql.to_owned()
+        }
+    }
+
+    /// The statements one by one, without comments. Not for a file with functions or with texts
+    /// that
+    /// contain a semicolon.
+    pub fn statements(&self) -> Vec<String> {
+        let lines = self.sql.lines();
+        let code: Vec<&str> = lines
+            .filter(|line| !line.trim_start().starts_with("--"))
+            .collect();
+        let code = code.join("\n");
+        let statements = code.split(';').map(str::trim);
+        statements
+            .filter(|statement| !statement.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// What the file's head tells the runner. The head ends at the first line that is no comment.
     fn directives(&self) -> impl Iterator<Item = &'static str> {
         self.sql
@@ -168,8 +203,9 @@ pub fn status(
     all
 }
 
-/// Refuses a database that this build must not touch: its schema is too new, it was migrated
-/// by other statements, or a newer build migrated it past a migration that it lacks.
+/// Refuses a database that this build must not touch: its schema is too new, it was migrated by
+/// other
+/// statements, or a newer build migrated it past a migration that it lacks.
 ///
 /// # Errors
 /// [`StoreError::Schema`], which says what to do.
@@ -315,6 +351,26 @@ mod tests {
         let gap = [applied(&OWN[0]), applied(&NEWER)];
         let error = validate(&status(&OWN, &gap, Some(1))).unwrap_err();
         assert!(error.to_string().contains("lacks migration 2"), "{error}");
+    }
+
+    #[test]
+    fn file_marked_as_concurrent_runs_its_statements_one_by_one() {
+        let marked = Migration {
+            version: 4,
+            name: "four",
+            sql: "-- Why; and how.\n-- durable: concurrently\n\n\
+                  CREATE INDEX CONCURRENTLY a ON t (x);\n\
+                  -- The other.\nCREATE INDEX CONCURRENTLY b\n    ON t (y);\n",
+        };
+        assert!(marked.is_concurrent() && !NEWER.is_concurrent());
+        assert_eq!(
+            marked.statements(),
+            [
+                "CREATE INDEX CONCURRENTLY a ON t (x)",
+                "CREATE INDEX CONCURRENTLY b\n    ON t (y)"
+            ]
+        );
+        assert!(!marked.plain_sql().contains("CONCURRENTLY"));
     }
 
     #[test]

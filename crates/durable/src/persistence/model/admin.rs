@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::run::{Attributes, WorkflowStatus};
 use super::task::{TaskRecord, TaskStatus};
 use super::turn::LogLevel;
-use crate::persistence::limits::PAGE_ROWS_MAX;
+use crate::persistence::limits::{COUNT_ROWS_MAX, PAGE_ROWS_MAX};
 
 /// Which page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,10 +200,23 @@ impl StepLogFilter {
     }
 }
 
-/// Counts for health and metrics.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// Where a run stands, and nothing of it that may be large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunMark {
+    /// Its status.
+    pub status: WorkflowStatus,
+    /// Its last event.
+    pub sequence: i64,
+}
+
+/// Open work, counted for health and metrics. Ended runs are not in it: their totals are the
+/// rollups.
+///
+/// Each figure counts at most [`COUNT_ROWS_MAX`] rows, so that the cost of a count does not depend
+/// on how much work there is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoreCounts {
-    /// Runs by status.
+    /// Runs that have not ended, by status.
     pub runs: BTreeMap<WorkflowStatus, u64>,
     /// Tasks by type and status.
     pub tasks: BTreeMap<String, BTreeMap<TaskStatus, u64>>,
@@ -217,6 +230,79 @@ pub struct StoreCounts {
     pub outbox_pending: u64,
     /// Blocked runs.
     pub blocked_runs: u64,
+    /// Whether every figure is the exact number. False: at least one figure was cut and is a lower
+    /// bound.
+    #[serde(default = "exact_unless_said")]
+    pub exact: bool,
+}
+
+/// A store of an earlier build counts everything.
+const fn exact_unless_said() -> bool {
+    true
+}
+
+impl Default for StoreCounts {
+    fn default() -> Self {
+        Self {
+            runs: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            oldest_pending_at: None,
+            dead_letters: 0,
+            messages: 0,
+            outbox_pending: 0,
+            blocked_runs: 0,
+            exact: true,
+        }
+    }
+}
+
+impl StoreCounts {
+    /// Adds runs of a status.
+    pub(crate) fn add_runs(&mut self, status: WorkflowStatus, count: u64) {
+        if count > 0 {
+            *self.runs.entry(status).or_default() += count;
+        }
+    }
+
+    /// Adds tasks of a type and status.
+    pub(crate) fn add_tasks(&mut self, activity_type: &str, status: TaskStatus, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if !self.tasks.contains_key(activity_type) {
+            self.tasks
+                .insert(activity_type.to_owned(), BTreeMap::default());
+        }
+        if let Some(of_type) = self.tasks.get_mut(activity_type) {
+            *of_type.entry(status).or_default() += count;
+        }
+    }
+
+    /// A claimable task waits since then.
+    pub(crate) fn waits_since(&mut self, at: Option<Timestamp>) {
+        self.oldest_pending_at = self.oldest_pending_at.into_iter().chain(at).min();
+    }
+
+    /// Cuts every figure at [`COUNT_ROWS_MAX`] and says whether one was larger. Stores count one
+    /// row more than that.
+    #[must_use]
+    pub(crate) fn capped(mut self) -> Self {
+        let figures = self
+            .runs
+            .values_mut()
+            .chain(self.tasks.values_mut().flat_map(BTreeMap::values_mut))
+            .chain([
+                &mut self.dead_letters,
+                &mut self.messages,
+                &mut self.outbox_pending,
+                &mut self.blocked_runs,
+            ]);
+        for figure in figures {
+            self.exact &= *figure <= COUNT_ROWS_MAX;
+            *figure = COUNT_ROWS_MAX.min(*figure);
+        }
+        self
+    }
 }
 
 /// What waits, at a glance: whether there is something to do that nobody may have rung for.
@@ -382,4 +468,96 @@ pub struct PurgeRuns {
     pub first_shard: u16,
     /// The instant, absent in production.
     pub now: Option<Timestamp>,
+}
+
+/// Instants before which details are deleted although their run may go on. None keeps them.
+///
+/// A run that has ended is deleted as a whole by [`PurgeRuns`]; these are for runs that never end,
+/// and for
+/// what belongs to no run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PurgeOld {
+    /// Events of earlier iterations that were appended before.
+    pub history_before: Option<Timestamp>,
+    /// Signals that a turn took before.
+    pub signals_before: Option<Timestamp>,
+    /// Updates that were answered before.
+    pub updates_before: Option<Timestamp>,
+    /// Log lines written before.
+    pub logs_before: Option<Timestamp>,
+    /// Outbox events, published or failed, whose last claim ended before.
+    pub outbox_before: Option<Timestamp>,
+    /// Dead letters about which a decision was made and whose activity failed before.
+    pub letters_before: Option<Timestamp>,
+    /// Results of `run_once` that were recorded before.
+    pub results_before: Option<Timestamp>,
+    /// Stopped workers whose last heartbeat came before.
+    pub workers_before: Option<Timestamp>,
+    /// Totals of hours that began before: they are added up by the day.
+    pub rollups_before: Option<Timestamp>,
+    /// Most rows of each kind, in each shard.
+    pub max: usize,
+    /// The instant, absent in production.
+    pub now: Option<Timestamp>,
+}
+
+/// How much a [`PurgeOld`] deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgedOld {
+    /// Events of earlier iterations.
+    pub events: u64,
+    /// Signals.
+    pub signals: u64,
+    /// Updates.
+    pub updates: u64,
+    /// Log lines.
+    pub step_logs: u64,
+    /// Outbox events.
+    pub outbox: u64,
+    /// Dead letters.
+    pub dead_letters: u64,
+    /// Results of `run_once`.
+    pub results: u64,
+    /// Workers.
+    pub workers: u64,
+    /// Totals that were added to those of their day.
+    pub rollups: u64,
+    /// Deleted runs some of whose rows could not be deleted at the last attempt.
+    pub stuck_runs: u64,
+    /// More is left: a limit was reached.
+    pub more: bool,
+}
+
+impl PurgedOld {
+    /// Rows that were deleted.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        self.events
+            + self.signals
+            + self.updates
+            + self.step_logs
+            + self.outbox
+            + self.dead_letters
+            + self.results
+            + self.workers
+            + self.rollups
+    }
+}
+
+/// What became of the request to delete one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeleteOutcome {
+    /// The run is deleted, and none of its rows is left.
+    Deleted,
+    /// The run is deleted; some of its rows are still to be deleted. The same call goes on, and so
+    /// does retention.
+    Deleting,
+    /// The run was deleted before, with all its rows.
+    AlreadyDeleted,
+    /// There is no such run.
+    NotFound,
+    /// The run has not ended.
+    Open(super::run::WorkflowStatus),
+    /// The run has ended, but messages to other runs or outbox events of it are not delivered yet.
+    Undelivered,
 }

@@ -52,6 +52,11 @@ pub struct Fired {
     pub ready_runs: Vec<Uuid>,
     /// The next instant at which something is due; earlier than now if `max` cut the work short.
     pub next_due: Option<Timestamp>,
+    /// Runs of which something is due that was left alone, because another transaction has them
+    /// locked: `next_due` knows nothing of theirs.
+    /// Ask again soon.
+    #[serde(default)]
+    pub put_off: usize,
 }
 
 /// How many messages to deliver.
@@ -74,6 +79,9 @@ pub struct Relayed {
     pub dropped: usize,
     /// Runs that have a turn due because of it, each once, by id.
     pub ready_runs: Vec<Uuid>,
+    /// Senders whose messages wait for a run that another transaction has locked. Ask again soon.
+    #[serde(default)]
+    pub put_off: usize,
 }
 
 /// A message between runs, as stored in the sender's shard.

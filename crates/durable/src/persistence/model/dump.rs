@@ -38,6 +38,19 @@ pub struct Dump {
     /// Audit rows, by id.
     #[serde(default)]
     pub audit: Vec<AuditRecord>,
+    /// Rows that belong to a run that is not there, and keys that were reserved and never given
+    /// one.
+    #[serde(default)]
+    pub orphans: Vec<Orphan>,
+}
+
+/// A row that nothing will ever remove: its run is not there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Orphan {
+    /// The table, without the prefix that all have.
+    pub table: String,
+    /// The run that is not there; none of a key without a run.
+    pub run_id: Option<Uuid>,
 }
 
 /// A run with all that belongs to it.
@@ -65,6 +78,63 @@ pub struct RunDump {
     pub outbox: Vec<OutboxRecord>,
     /// Its log lines, by id.
     pub step_logs: Vec<StepLogRecord>,
+    /// What is stored although it follows from the rest.
+    #[serde(default)]
+    pub derived: Derived,
+}
+
+impl RunDump {
+    /// What has to be stored in the derived columns of its rows.
+    #[must_use]
+    pub fn derive(&self) -> Derived {
+        let in_line = self.tasks.iter().filter(|task| task.options.sequential);
+        Derived {
+            task_count: self.tasks.len() as u64,
+            line_count: in_line.count() as u64,
+            deadline_at: (!self.run.status.is_terminal())
+                .then(|| self.run.deadline())
+                .flatten(),
+            tasks: self.tasks.iter().map(DerivedTask::of).collect(),
+        }
+    }
+}
+
+/// Columns of a run and its tasks that follow from other columns and rows: stored by the SQL
+/// stores, for
+/// their indexes and so that nothing has to be counted, and computed by the memory store.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Derived {
+    /// Queued tasks.
+    pub task_count: u64,
+    /// Those of them that are in the run's line.
+    pub line_count: u64,
+    /// The earlier deadline while the run has not ended.
+    pub deadline_at: Option<Timestamp>,
+    /// Of the queued tasks, in their order.
+    pub tasks: Vec<DerivedTask>,
+}
+
+/// Columns of a task that follow from its others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DerivedTask {
+    /// The task.
+    pub id: Uuid,
+    /// When one of its clocks runs out.
+    pub timeout_at: Option<Timestamp>,
+    /// When anything has to happen to it.
+    pub due_at: Option<Timestamp>,
+}
+
+impl DerivedTask {
+    /// What has to be stored with a task.
+    #[must_use]
+    pub fn of(task: &TaskRecord) -> Self {
+        Self {
+            id: task.id,
+            timeout_at: task.timeout_at(),
+            due_at: task.due_at(),
+        }
+    }
 }
 
 /// A key that belongs to one run.

@@ -9,7 +9,8 @@ use super::run::{NewSignal, NewUpdate, WorkflowStatus};
 /// A fact that arrived without its turn and waits in the run's inbox.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Number of its arrival, from 1, without gaps.
+    /// Number of its arrival, from 1, without gaps. A signal that continue-as-new carries over gets
+    /// a new number, before those that wait.
     pub arrival: i64,
     /// The event that the turn appends for it.
     pub event: WorkflowEvent,
@@ -20,6 +21,20 @@ pub struct Fact {
     pub last_attempt: Option<LastAttempt>,
     /// When it arrived.
     pub arrived_at: Timestamp,
+}
+
+impl Fact {
+    /// Bytes that count towards what one turn takes: the stored event and its payload, and the
+    /// attempts it tells of.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        let event = self.event.encode();
+        let attempts = if self.attempts.is_empty() {
+            0
+        } else {
+            serde_json::to_vec(&self.attempts).map_or(0, |json| json.len())
+        };
+        event.data.len() + event.payload.len() + attempts
+    }
 }
 
 /// The attempt that ended an activity.

@@ -35,6 +35,23 @@ pub struct OutboxRecord {
     pub published_at: Option<Timestamp>,
 }
 
+impl OutboxRecord {
+    /// Bytes that it takes of a claim: a claim of a shard ends before
+    /// [`CHORE_BYTES_MAX`](crate::persistence::limits::CHORE_BYTES_MAX).
+    #[must_use]
+    pub(crate) fn claimed_bytes(&self) -> u64 {
+        u64::try_from(self.payload.len()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Whether these events are enough for one claim, so that no further shard is asked: they take
+    /// half of the bytes that fit, and a shard gives as much again.
+    #[must_use]
+    pub(crate) fn are_enough(events: &[Self]) -> bool {
+        let bytes: u64 = events.iter().map(Self::claimed_bytes).sum();
+        bytes >= crate::persistence::limits::CHORE_BYTES_MAX / 2
+    }
+}
+
 /// Where an outbox event stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -140,6 +140,25 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// Whether its current iteration has events: its input is then part of the history.
+    #[must_use]
+    pub const fn has_begun(&self) -> bool {
+        self.sequence != self.history_start
+    }
+
+    /// What a turn is given of the run, in bytes: the input while the run has not begun, and the
+    /// memo.
+    #[must_use]
+    pub fn turn_bytes(&self) -> u64 {
+        let input = if self.has_begun() {
+            0
+        } else {
+            self.input.len()
+        };
+        let bytes = input.saturating_add(self.memo.len());
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
+    }
+
     /// A run as it is when it has just been started, before it finds signals or updates.
     #[must_use]
     pub fn new(start: &StartRun, parent: Option<ParentLink>, now: Timestamp) -> Self {

@@ -305,6 +305,23 @@ pub struct LeaseExtension {
     pub heartbeat: Option<Payload>,
 }
 
+impl ClaimedTask {
+    /// What it brings, in bytes: one claim takes no more than fits
+    /// ([`CHORE_BYTES_MAX`](crate::persistence::limits::CHORE_BYTES_MAX)).
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let bytes = self.input.len() + self.heartbeat_details.len();
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Whether a claim of these tasks may have left others in the queue because they did not fit.
+    #[must_use]
+    pub fn may_have_left_some(tasks: &[Self]) -> bool {
+        let bytes: u64 = tasks.iter().map(Self::bytes).sum();
+        bytes >= crate::persistence::limits::CHORE_BYTES_MAX / 2
+    }
+}
+
 /// What became of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeaseState {
@@ -315,6 +332,9 @@ pub enum LeaseState {
     },
     /// It is void: the task passed on, was cancelled, or its run ended. Stop the activity.
     Lost,
+    /// Another transaction has the task, and nothing was changed: the lease holds as long as it
+    /// did. Ask again soon.
+    Unknown,
 }
 
 /// A task to give back unrun: neither attempt nor delivery counts.

@@ -19,7 +19,8 @@ use super::task::{NewTask, TaskLease};
 /// ended (unless [`Next::Reset`] on a failed run), its sequence and epoch are the expected ones,
 /// `facts_through` is a number of facts that have arrived, every lease of `finished_tasks` is the
 /// one that counts, every timer of `fired_timers` exists and is due, and, where the turn ends the
-/// run or continues it as new, no fact has arrived that it has not taken. Otherwise nothing of it is written.
+/// run without [`TurnCommit::unread_rest`], no fact has arrived that it has not taken. Otherwise
+/// nothing of it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnCommit {
     /// The run.
@@ -38,6 +39,13 @@ pub struct TurnCommit {
     pub expected_epoch: u32,
     /// The turn has taken every fact with an arrival number up to this one.
     pub facts_through: i64,
+    /// The run's program ended at a fact that has others behind it, so that none of those can be
+    /// for it. They leave with the end: the store
+    /// appends the signals among them to the history as unread, by arrival, just before the turn's
+    /// last event. Means nothing in a turn that
+    /// does not end the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unread_rest: bool,
     /// Activities that ended with this turn, leases checked.
     pub finished_tasks: Vec<FinishedTask>,
     /// Timers that fired with this turn; each must exist and be due.
@@ -86,6 +94,7 @@ impl TurnCommit {
             expected_sequence: run.sequence,
             expected_epoch: run.epoch,
             facts_through: run.consumed,
+            unread_rest: false,
             finished_tasks: Vec::new(),
             fired_timers: Vec::new(),
             events: Vec::new(),
@@ -104,6 +113,18 @@ impl TurnCommit {
             lease: None,
             owner: None,
         }
+    }
+
+    /// Whether facts behind those it took leave with the run's end, its signals as unread events.
+    #[must_use]
+    pub const fn leaves_rest_unread(&self) -> bool {
+        self.unread_rest && self.next.ends_run()
+    }
+
+    /// Whether it gives the run search attributes; removing some does not count.
+    #[must_use]
+    pub fn sets_attributes(&self) -> bool {
+        self.attributes.values().any(Option::is_some)
     }
 
     /// Whether it can only be the first turn of a run that has just been started: it takes nothing that was there before.
@@ -139,11 +160,15 @@ pub enum Next {
         /// Why.
         reason: String,
     },
-    /// It goes on under the same id with an empty history; tasks and timers of the old iteration are dropped.
+    /// It goes on under the same id with an empty history; tasks and timers of the old iteration
+    /// are dropped. Signals and updates that
+    /// arrived and were not taken stay in the inbox for the new iteration; other waiting facts are
+    /// the old iteration's and are dropped.
     ContinueAsNew {
         /// Input of the new iteration.
         input: Payload,
-        /// Signals that the old iteration took and did not use: the first facts of the new one.
+        /// Signals that the old iteration took and did not use: the first facts of the new one,
+        /// before those that stayed in the inbox.
         carried: Vec<NewSignal>,
     },
     /// History after `to_sequence` no longer counts. The epoch rises by one, so that every older lease dies;
@@ -153,6 +178,17 @@ pub enum Next {
         /// Last event that still counts.
         to_sequence: i64,
     },
+}
+
+impl Next {
+    /// Whether the run is over with it.
+    #[must_use]
+    pub const fn ends_run(&self) -> bool {
+        match self {
+            Self::Complete { .. } | Self::Fail { .. } | Self::Cancel { .. } => true,
+            Self::Wait | Self::ContinueAsNew { .. } | Self::Reset { .. } => false,
+        }
+    }
 }
 
 /// An activity that ended with a turn.
@@ -415,6 +451,13 @@ pub enum Rejection {
         /// Last event.
         last: i64,
     },
+    /// The run would have more search attributes than a run may have
+    /// ([`ATTRIBUTES_MAX`](super::super::limits::ATTRIBUTES_MAX)).
+    #[error("the run would have {found} search attributes")]
+    Attributes {
+        /// How many it would have.
+        found: usize,
+    },
 }
 
 /// `task`, `activity` or `timer`. Under a name of its own, since serde would borrow a plain `&str` from what it reads.
@@ -467,13 +510,63 @@ pub struct WaitingTypes {
     pub tasks: BTreeSet<String>,
 }
 
-/// A run with the facts that wait for it.
+/// A run with the first of the facts that wait for it, as many as one turn takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimedTurn {
-    /// The run.
+    /// The run; its input only while the run (or iteration) has not begun: afterwards no turn needs
+    /// the input, and a set of turns would load every one.
     pub run: RunRecord,
-    /// Facts, by arrival.
+    /// Facts, by arrival: at most [`TURN_FACTS_MAX`](crate::persistence::limits::TURN_FACTS_MAX),
+    /// and as many as
+    /// [`TURN_FACTS_BYTES_MAX`](crate::persistence::limits::TURN_FACTS_BYTES_MAX) allows.
     pub facts: Vec<Fact>,
+    /// What a turn that takes all of `facts` has taken ([`TurnCommit::facts_through`]): the arrival
+    /// number of the last one where others
+    /// wait behind it, else all that have arrived. Numbers without a fact (a reset drops facts) are
+    /// included.
+    pub facts_through: i64,
+}
+
+impl ClaimedTurn {
+    /// Whether facts wait behind those at hand.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        self.facts_through < self.run.arrivals
+    }
+
+    /// A run with what of its inbox was read: the facts that a turn takes, and the number of the
+    /// last fact that waits.
+    pub(crate) fn new(mut run: RunRecord, facts: Vec<Fact>, last_waiting: Option<i64>) -> Self {
+        if run.has_begun() {
+            run.input = Payload::ABSENT;
+        }
+        let last_read = facts.last().map(|fact| fact.arrival);
+        let facts_through = if last_waiting > last_read {
+            last_read.unwrap_or(run.consumed)
+        } else {
+            run.arrivals.max(last_read.unwrap_or(run.consumed))
+        };
+        Self {
+            run,
+            facts,
+            facts_through,
+        }
+    }
+
+    /// What the run itself brings, in bytes: one claim takes no more than fits
+    /// ([`CHORE_BYTES_MAX`](crate::persistence::limits::CHORE_BYTES_MAX)), and one run at least.
+    /// Facts have a limit of their own.
+    #[must_use]
+    pub fn run_bytes(&self) -> u64 {
+        self.run.turn_bytes()
+    }
+
+    /// Whether a claim of these turns may have left others because they did not fit.
+    #[must_use]
+    pub fn may_have_left_some(turns: &[Self]) -> bool {
+        let bytes: u64 = turns.iter().map(Self::run_bytes).sum();
+        bytes >= crate::persistence::limits::CHORE_BYTES_MAX / 2
+    }
 }
 
 /// A run that a build could not turn.

@@ -1,6 +1,7 @@
 //! A look at a database.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use durable_core::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
@@ -163,6 +164,7 @@ async fn connections(
         pools.event_pool_size,
         pools.result_pool_size,
         pools.registry_pool_size,
+        pools.operator_pool_size,
         pools.activity_pool_size,
     ];
     let own: i64 = own.into_iter().map(i64::from).sum();
@@ -200,21 +202,31 @@ async fn long_transactions(client: &Client) -> StoreResult<Finding> {
 }
 
 async fn overdue(client: &Client, schema: &Schema, work: Work) -> StoreResult<Finding> {
+    let late = late(client, schema, work, OVERDUE_AFTER, PAGE_ROWS_MAX).await?;
+    Ok(work.finding(&late, PAGE_ROWS_MAX))
+}
+
+/// Runs whose work is overdue by more than so long, and by how many seconds, the longest first.
+pub(super) async fn late(
+    client: &Client,
+    schema: &Schema,
+    work: Work,
+    after: Duration,
+    max: usize,
+) -> StoreResult<Vec<(Uuid, i64)>> {
     let statement = match work {
         Work::Turns => &sql::LIST_OVERDUE_TURNS,
         Work::Tasks => &sql::LIST_OVERDUE_TASKS,
         Work::Unclaimed => &sql::LIST_UNCLAIMED_TASKS,
         Work::Timers => &sql::LIST_OVERDUE_TIMERS,
     };
-    let (after, limit) = (OVERDUE_AFTER.as_secs_f64(), PAGE_ROWS_MAX);
-    let rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    let (after, rows) = (after.as_secs_f64(), i64::try_from(max).unwrap_or(i64::MAX));
     let params: [(&(dyn ToSql + Sync), Type); 2] = [(&after, Type::FLOAT8), (&rows, Type::INT8)];
     let rows = client
         .query_typed(&schema.render(statement.sql), &params)
         .await
         .map_err(store_error)?;
-    let late: Vec<(Uuid, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    Ok(work.finding(&late, limit))
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 fn dead_rows(tables: &[Row]) -> Finding {

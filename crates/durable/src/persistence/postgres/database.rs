@@ -8,10 +8,11 @@ use uuid::Uuid;
 
 use super::Postgres;
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump,
-    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleRecord,
-    StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
+    Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, CountLimit, DeadLetter,
+    DlqFilter, Dump, Glance, History, Page, RollupRecord, RunCount, RunFilter, RunMark, RunPage,
+    RunRecord, RunSummary, ScheduleFilter, ScheduleRecord, StepLogFilter, StepLogPage, StoreCounts,
+    TaskFilter, TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo,
+    WorkerStatus, cut,
 };
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::{Bell, Shards, StoreResult, Transactions};
@@ -32,7 +33,7 @@ impl Database for Postgres {
     async fn write<I: Intent>(&self, concern: Concern, intent: I) -> StoreResult<I::Answer> {
         let _turn = match concern {
             Concern::Tasks => Some(self.pools.turn_to_claim().await?),
-            Concern::Events | Concern::Results | Concern::Registry => None,
+            Concern::Events | Concern::Results | Concern::Registry | Concern::Operators => None,
         };
         self.carry_out(concern, &intent).await
     }
@@ -42,7 +43,7 @@ impl Database for Postgres {
     }
 
     async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>> {
-        self.read_history(run_id, after, None).await
+        self.read_history(run_id, after).await
     }
 
     async fn list_events(
@@ -51,7 +52,7 @@ impl Database for Postgres {
         after: i64,
         limit: usize,
     ) -> StoreResult<Option<History>> {
-        self.read_history(run_id, after, Some(limit)).await
+        self.read_event_page(run_id, after, limit).await
     }
 
     async fn get_update(
@@ -66,12 +67,16 @@ impl Database for Postgres {
         self.read_run(run_id).await
     }
 
-    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
+    async fn summarize_runs(&self, run_ids: Vec<Uuid>) -> StoreResult<Vec<RunSummary>> {
+        self.read_summaries(&run_ids).await
+    }
+
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<RunPage> {
         self.query_runs(&filter, page).await
     }
 
-    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
-        self.query_run_count(&filter).await
+    async fn count_runs(&self, filter: RunFilter, limit: CountLimit) -> StoreResult<RunCount> {
+        self.query_run_count(&filter, limit).await
     }
 
     async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
@@ -82,11 +87,7 @@ impl Database for Postgres {
         self.query_tasks(&filter, page).await
     }
 
-    async fn list_step_logs(
-        &self,
-        filter: StepLogFilter,
-        page: Page,
-    ) -> StoreResult<Vec<StepLogRecord>> {
+    async fn list_step_logs(&self, filter: StepLogFilter, page: Page) -> StoreResult<StepLogPage> {
         self.read_step_logs(filter, page).await
     }
 
@@ -106,8 +107,20 @@ impl Database for Postgres {
         self.read_counts().await
     }
 
+    async fn run_marks(&self, run_ids: Vec<Uuid>) -> StoreResult<BTreeMap<Uuid, RunMark>> {
+        self.read_marks(&run_ids).await
+    }
+
+    async fn count_waiting(&self, at_most: u64) -> StoreResult<u64> {
+        self.read_waiting_count(at_most).await
+    }
+
     async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
         self.read_rollups(from).await
+    }
+
+    async fn get_dead_letter(&self, id: Uuid) -> StoreResult<Option<DeadLetter>> {
+        self.read_letter(id).await
     }
 
     async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {

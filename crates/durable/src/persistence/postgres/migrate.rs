@@ -1,6 +1,10 @@
-//! The migration runner: all that is missing, in one transaction, whoever comes first.
+//! The migrations, and where a database stands. [`run`] runs what is missing.
 //!
-//! Statements are sent unnamed here, so that it works through a transaction pooler where there is no other way.
+//! Statements are sent unnamed here, so that migrating works through a transaction pooler where
+//! there
+//! is no other way.
+
+mod run;
 
 use std::time::Duration;
 
@@ -8,12 +12,11 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+pub(super) use self::run::Runner;
 use super::options::{PostgresOptions, Route, Target, place};
 use super::schema::Schema;
 use super::sqlstate::{open_error, store_error};
-use crate::persistence::migrations::{
-    self, AppliedMigration, Migration, MigrationState, MigrationStatus,
-};
+use crate::persistence::migrations::{self, AppliedMigration, Migration, MigrationStatus};
 use crate::persistence::{Shards, StoreError, StoreResult};
 
 /// Every migration, in order. Once released, one is never edited.
@@ -98,16 +101,27 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "events_view",
         sql: include_str!("../migrations/postgres/V016__events_view.sql"),
     },
+    Migration {
+        version: 17,
+        name: "deletions",
+        sql: include_str!("../migrations/postgres/V017__deletions.sql"),
+    },
+    Migration {
+        version: 18,
+        name: "bounded_reads",
+        sql: include_str!("../migrations/postgres/V018__bounded_reads.sql"),
+    },
 ];
 
 /// The first version whose builds look at [`migrations::MIN_COMPATIBLE_KEY`]: no older build may
-/// run beside a newer one.
+/// run
+/// beside a newer one.
 const OLDEST_COMPATIBLE: i32 = 16;
 
 /// Times that two starters may stumble over each other while they create the schema itself.
 const BOOTSTRAP_ATTEMPTS_MAX: u32 = 20;
 
-/// Our own records; made before the first migration, locked by whoever migrates.
+/// Our own records; made before the first migration, locked by each process that migrates.
 const CREATE_RECORDS: &str = "
     CREATE TABLE IF NOT EXISTS {s}.durable_schema_migrations (
         version INT PRIMARY KEY,
@@ -122,10 +136,38 @@ const CREATE_RECORDS: &str = "
 /// # Errors
 /// [`StoreError::Open`] when the database cannot be reached, [`StoreError::Schema`] when it is newer than this build.
 pub async fn migrate_up(url: &str, options: &PostgresOptions) -> StoreResult<Vec<MigrationStatus>> {
-    let (client, options) = connect(url, options).await?;
+    migrate_through(url, options, MIGRATIONS).await
+}
+
+/// Runs what is missing of another list than this build's: for tests of the runner, which bring
+/// migrations that a later build might have.
+///
+/// # Errors
+/// As [`migrate_up`].
+pub async fn migrate_through(
+    url: &str,
+    options: &PostgresOptions,
+    migrations: &[Migration],
+) -> StoreResult<Vec<MigrationStatus>> {
+    let target = Target::parse(url, options.clone())?;
+    let options = &target.options;
     let schema = Schema::new(&options.schema)?;
-    up(&client, &schema, options.shards).await?;
-    read_status(&client, &schema).await
+    let route = match &options.direct_url {
+        Some(url) => Target::parse(url, options.clone())?.route,
+        None => target.route.clone(),
+    };
+    let client = direct(&route, options.pools.connect_timeout).await?;
+    let runner = Runner {
+        client: &client,
+        schema: &schema,
+        shards: options.shards,
+        route: &route,
+        connect_timeout: options.pools.connect_timeout,
+        pooled: options.pooled && options.direct_url.is_none(),
+        migrations,
+    };
+    runner.up().await?;
+    read_status(&client, &schema, migrations).await
 }
 
 /// How all migrations stand; changes nothing.
@@ -137,7 +179,7 @@ pub async fn migration_status(
     options: &PostgresOptions,
 ) -> StoreResult<Vec<MigrationStatus>> {
     let (client, options) = connect(url, options).await?;
-    read_status(&client, &Schema::new(&options.schema)?).await
+    read_status(&client, &Schema::new(&options.schema)?, MIGRATIONS).await
 }
 
 /// Refuses a database that this build must not work with: newer, changed, or not migrated yet.
@@ -148,7 +190,7 @@ pub async fn validate(url: &str, options: &PostgresOptions) -> StoreResult<()> {
     migrations::require_complete(&migration_status(url, options).await?)
 }
 
-/// Every statement of every migration, for a schema, as it would be run.
+/// Every statement of every migration, for a schema, as an empty database gets them.
 ///
 /// # Errors
 /// [`StoreError::Open`] when the schema's name is not allowed.
@@ -160,7 +202,7 @@ pub fn print(schema: &str) -> StoreResult<String> {
     for migration in MIGRATIONS {
         let head = format!("\n-- V{:03} {}\n", migration.version, migration.name);
         text.push_str(&head);
-        text.push_str(&schema.render(migration.sql));
+        text.push_str(&schema.render(&migration.plain_sql()));
     }
     Ok(text)
 }
@@ -197,97 +239,6 @@ pub(super) async fn direct(route: &Route, timeout: Duration) -> StoreResult<Clie
         }
     });
     Ok(client)
-}
-
-/// Runs what is missing.
-pub(super) async fn up(client: &Client, schema: &Schema, shards: Shards) -> StoreResult<()> {
-    let status = read_status(client, schema).await?;
-    migrations::validate(&status)?;
-    if status.iter().all(|m| m.state != MigrationState::Pending) {
-        return Ok(());
-    }
-    bootstrap(client, schema).await?;
-    let result = run_missing(client, schema, shards).await;
-    if result.is_err() {
-        // The first error counts; a lost connection rolls back by itself.
-        let _ = client.batch_execute("ROLLBACK").await;
-    }
-    result
-}
-
-/// One transaction under a lock that every starter takes: all or nothing.
-async fn run_missing(client: &Client, schema: &Schema, shards: Shards) -> StoreResult<()> {
-    let lock =
-        schema.render("BEGIN; LOCK TABLE {s}.durable_schema_migrations IN ACCESS EXCLUSIVE MODE");
-    client.batch_execute(&lock).await.map_err(store_error)?;
-    let status = read_status(client, schema).await?;
-    migrations::validate(&status)?;
-    for migration in MIGRATIONS {
-        let pending = |m: &MigrationStatus| {
-            m.version == migration.version && m.state == MigrationState::Pending
-        };
-        if status.iter().any(pending) {
-            run_one(client, schema, migration).await?;
-        }
-    }
-    keep_minimum(client, schema).await?;
-    let fix = schema.render(
-        "INSERT INTO {s}.durable_meta (key, value) VALUES ('shards', $1) ON CONFLICT DO NOTHING",
-    );
-    client
-        .execute_typed(&fix, &[(&shards.count().to_string(), Type::TEXT)])
-        .await
-        .map_err(store_error)?;
-    client.batch_execute("COMMIT").await.map_err(store_error)
-}
-
-/// Stores the oldest schema version whose builds may open the database.
-async fn keep_minimum(client: &Client, schema: &Schema) -> StoreResult<()> {
-    let stored = stored_minimum(client, schema).await?;
-    let minimum = migrations::min_compatible(OLDEST_COMPATIBLE, stored, MIGRATIONS);
-    let keep = schema.render(
-        "INSERT INTO {s}.durable_meta (key, value) VALUES ($1, $2)
-         ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-    );
-    let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] = [
-        (&migrations::MIN_COMPATIBLE_KEY, Type::TEXT),
-        (&minimum.to_string(), Type::TEXT),
-    ];
-    let kept = client.execute_typed(&keep, &values).await;
-    kept.map_err(store_error)?;
-    Ok(())
-}
-
-async fn run_one(client: &Client, schema: &Schema, migration: &Migration) -> StoreResult<()> {
-    let failed = |error: tokio_postgres::Error| {
-        let why = error
-            .as_db_error()
-            .map_or_else(|| error.to_string(), ToString::to_string);
-        StoreError::Schema(format!(
-            "migration {} ({}) failed and was rolled back: {why}",
-            migration.version, migration.name
-        ))
-    };
-    client
-        .batch_execute(&schema.render(migration.sql))
-        .await
-        .map_err(failed)?;
-    let record = schema.render(
-        "INSERT INTO {s}.durable_schema_migrations (version, name, checksum, applied_at)
-         VALUES ($1, $2, $3, clock_timestamp())",
-    );
-    client
-        .execute_typed(
-            &record,
-            &[
-                (&migration.version, Type::INT4),
-                (&migration.name, Type::TEXT),
-                (&migration.checksum(), Type::TEXT),
-            ],
-        )
-        .await
-        .map_err(failed)?;
-    Ok(())
 }
 
 /// Makes the schema and the table of records. `IF NOT EXISTS` does not help two that try at the same moment: the second gets a
@@ -335,6 +286,7 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
 pub(super) async fn read_status(
     client: &Client,
     schema: &Schema,
+    embedded: &[Migration],
 ) -> StoreResult<Vec<MigrationStatus>> {
     let exists = client
         .query_typed(
@@ -344,7 +296,7 @@ pub(super) async fn read_status(
         .await
         .map_err(store_error)?;
     if exists.is_empty() {
-        return Ok(migrations::status(MIGRATIONS, &[], None));
+        return Ok(migrations::status(embedded, &[], None));
     }
     let select = schema.render(
         "SELECT version, name, checksum FROM {s}.durable_schema_migrations ORDER BY version",
@@ -366,11 +318,12 @@ pub(super) async fn read_status(
     } else {
         stored_minimum(client, schema).await?
     };
-    Ok(migrations::status(MIGRATIONS, &applied, minimum))
+    Ok(migrations::status(embedded, &applied, minimum))
 }
 
 /// The oldest schema version whose builds may open the database, if it names one. The first
-/// migration creates the table.
+/// migration
+/// creates the table.
 async fn stored_minimum(client: &Client, schema: &Schema) -> StoreResult<Option<i32>> {
     let select = schema.render("SELECT value FROM {s}.durable_meta WHERE key = $1");
     let rows = client

@@ -6,9 +6,13 @@
 mod bell;
 mod bind;
 mod checkup;
+#[cfg(any(test, feature = "testing"))]
+mod composed;
 mod database;
 mod instant;
+mod locks;
 mod migrate;
+mod operators;
 mod options;
 mod part;
 mod pools;
@@ -23,6 +27,7 @@ mod statement;
 mod tls;
 mod transactions;
 mod tx;
+mod walk;
 mod wire;
 
 use std::sync::Arc;
@@ -33,25 +38,30 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 pub(super) use checkup::checkup;
-pub use migrate::{MIGRATIONS, migrate_up, migration_status, print, validate};
+pub use migrate::{MIGRATIONS, migrate_through, migrate_up, migration_status, print, validate};
+pub use operators::LIST_SETTINGS;
 pub use options::{PoolConfig, PostgresOptions};
 pub use part::Within;
 pub(crate) use part::{DEFAULT_SCHEMA, send_signal, start_run};
 pub use pools::PLAN_SETTINGS;
+pub use statement::{Purpose, SentStatement};
 pub use transactions::ActivityTransaction;
+pub(crate) use walk::Walk;
 
 use self::bell::Belfry;
-use self::bind::Call;
+use self::bind::{Call, by_shard, value};
+use self::locks::{LOCKED_PAUSE, LOCKED_WAIT_MAX, Locks};
 use self::options::Target;
 use self::pools::Pools;
+use self::reader::{Reader, read_all};
 use self::schema::Schema;
 use self::slots::Slots;
 use self::sqlstate::{Verdict, store_error, verdict};
-use self::statement::Catalog;
+use self::statement::{Catalog, Statement};
 use self::transactions::PgTransactions;
 use self::tx::PgTx;
 use self::wire::{Line, Shared, Wire};
-use super::sql::tx::{Concern, Intent};
+use super::sql::tx::{Concern, Intent, Patience};
 use super::{Shards, StoreError, StoreResult, Transactions};
 
 /// Times that a write is planned again after the database asked for it.
@@ -84,6 +94,7 @@ pub struct Postgres {
     shards: Shards,
     slots: Arc<Slots>,
     belfry: Belfry,
+    locks: Locks,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -97,12 +108,14 @@ impl std::fmt::Debug for Postgres {
 }
 
 impl Postgres {
-    /// Opens a database: `postgres://user:password@host:port/database`, with our own parameters `schema=`, `pooled=true` and
-    /// `direct_url=` if wanted. Runs missing migrations unless the options say not to.
+    /// Opens a database: `postgres://user:password@host:port/database`, with our own parameters
+    /// `schema=`, `pooled=true`,
+    /// `direct_url=`, `operator_pool_size=` and `operator_timeout_ms=` if wanted. Runs missing
+    /// migrations unless the options say not to.
     ///
     /// # Errors
     /// [`StoreError::Open`] for a bad URL, a server that does not answer, a refused password, a missing database;
-    /// [`StoreError::Schema`] when the schema is newer than this build, or not migrated.
+    /// [`StoreError::Schema`] when the schema is too new for this build, or not migrated.
     pub async fn open(url: &str, options: PostgresOptions) -> StoreResult<Self> {
         let target = Target::parse(url, options)?;
         let options = &target.options;
@@ -113,9 +126,19 @@ impl Postgres {
         };
         let client = migrate::direct(&direct, options.pools.connect_timeout).await?;
         if options.migrate {
-            migrate::up(&client, &schema, options.shards).await?;
+            let runner = migrate::Runner {
+                client: &client,
+                schema: &schema,
+                shards: options.shards,
+                route: &direct,
+                connect_timeout: options.pools.connect_timeout,
+                pooled: options.pooled && options.direct_url.is_none(),
+                migrations: MIGRATIONS,
+            };
+            runner.up().await?;
         } else {
-            super::migrations::require_complete(&migrate::read_status(&client, &schema).await?)?;
+            let status = migrate::read_status(&client, &schema, MIGRATIONS).await?;
+            super::migrations::require_complete(&status)?;
         }
         let shards = migrate::read_shards(&client, &schema).await?;
         Ok(Self {
@@ -124,6 +147,7 @@ impl Postgres {
             shared: Arc::new(Shared::new(Catalog::new(schema), options.pooled)),
             shards,
             slots: Arc::new(Slots::new()),
+            locks: Locks::new(),
         })
     }
 
@@ -143,37 +167,58 @@ impl Postgres {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
-    /// Every statement by its name: the text as it is sent, and its parameters' type names. For tests that prepare and explain them.
+    /// Every statement that does not depend on a request's filters. For tests that prepare and
+    /// explain them.
     #[must_use]
-    pub fn statements(&self) -> Vec<(&'static str, String, Vec<&'static str>)> {
-        sql::all()
-            .map(|statement| {
-                let types = statement
-                    .params
-                    .iter()
-                    .map(tokio_postgres::types::Type::name);
-                let text = self.shared.catalog.text(statement).to_owned();
-                (statement.name, text, types.collect())
-            })
-            .collect()
+    pub fn statements(&self) -> Vec<SentStatement> {
+        let sent = |statement: &'static Statement| SentStatement {
+            name: statement.name,
+            before: String::new(),
+            sql: self.shared.catalog.text(statement).to_owned(),
+            types: statement.params.to_vec(),
+            purpose: statement.purpose,
+        };
+        sql::all().map(sent).collect()
+    }
+
+    /// The statements that were put together for requests with filters since the last call, each
+    /// with its parameters in binary form. For tests that explain them.
+    #[cfg(any(test, feature = "testing"))]
+    #[must_use]
+    pub fn take_composed(&self) -> Vec<(SentStatement, Vec<Option<Vec<u8>>>)> {
+        self.shared.composed.take()
     }
 
     /// Runs an intent, again where the database asks for it.
     async fn carry_out<I: Intent>(&self, concern: Concern, intent: &I) -> StoreResult<I::Answer> {
         let (mut retries, mut taken) = (0, 0);
         loop {
-            let (error, verdict) = match self.attempt(concern, intent).await {
+            let failed = match self.attempt(concern, intent, Waits::Shortly).await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let may_retry = match verdict {
+            let may_retry = match failed.verdict {
                 Some(Verdict::Again) => true,
                 Some(Verdict::Taken) => {
                     taken += 1;
                     taken <= TAKEN_RETRIES_MAX
                 }
+                Some(Verdict::Locked) => {
+                    let locked = self.locked_among(concern, &failed.wanted).await?;
+                    // Of runs that are free again the next plan knows; of anything else nobody
+                    // does.
+                    let free_again = locked.is_empty() && !failed.wanted.is_empty();
+                    if !free_again && intent.patience() == Patience::None {
+                        return Err(StoreError::Busy { runs: locked });
+                    }
+                    if !free_again {
+                        return self.wait_and_carry_out(concern, intent, locked).await;
+                    }
+                    true
+                }
                 Some(Verdict::Lost | Verdict::Final) | None => false,
             };
+            let error = failed.error;
             if !may_retry || retries == RETRIES_MAX {
                 return Err(error);
             }
@@ -183,31 +228,120 @@ impl Postgres {
         }
     }
 
+    /// Runs an intent that needs what another transaction has locked: in the lane of those who
+    /// wait, until it is free or the wait is too long.
+    async fn wait_and_carry_out<I: Intent>(
+        &self,
+        concern: Concern,
+        intent: &I,
+        mut locked: Vec<Uuid>,
+    ) -> StoreResult<I::Answer> {
+        let give_up = tokio::time::Instant::now() + LOCKED_WAIT_MAX;
+        loop {
+            tokio::time::sleep(LOCKED_PAUSE).await;
+            if tokio::time::Instant::now() >= give_up {
+                return Err(StoreError::Busy { runs: locked });
+            }
+            let turn = tokio::time::timeout_at(give_up, self.locks.lane().acquire()).await;
+            let Ok(Ok(_turn)) = turn else {
+                return Err(StoreError::Busy { runs: locked });
+            };
+            let failed = match self.attempt(concern, intent, Waits::InTheLane).await {
+                Ok(answer) => {
+                    self.locks.found(&locked, &[]);
+                    return Ok(answer);
+                }
+                Err(failed) => failed,
+            };
+            match failed.verdict {
+                Some(Verdict::Locked) => {
+                    locked = self.locked_among(concern, &failed.wanted).await?;
+                }
+                Some(Verdict::Again | Verdict::Taken) => {}
+                Some(Verdict::Lost | Verdict::Final) | None => return Err(failed.error),
+            }
+        }
+    }
+
+    /// Which of these runs another transaction has locked; waits for none of them.
+    async fn locked_among(&self, concern: Concern, runs: &[Uuid]) -> StoreResult<Vec<Uuid>> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ids = runs.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        let shards = self.shards;
+        let groups = by_shard(&ids, |id| shards.of_run(*id));
+        let call = |statement, shard: i32, ids: &[&Uuid]| {
+            let ids: Vec<Uuid> = ids.iter().map(|id| **id).collect();
+            Call::new(statement, vec![value(shard), value(ids)])
+        };
+        let mut calls = Vec::new();
+        for (shard, ids) in &groups {
+            calls.push(call(&sql::runs::LOCK_FREE_RUNS, *shard, ids));
+            calls.push(call(&sql::runs::RUNS_THERE, *shard, ids));
+        }
+        let wire = self.wire(concern).await?;
+        let begin = wire.shared().begin.clone();
+        let answer = wire.flight(Some(&begin), &calls, Some("ROLLBACK")).await;
+        let answers = answer.map_err(|error| {
+            wire.send_and_forget("ROLLBACK");
+            store_error(error)
+        })?;
+        let mut locked = Vec::new();
+        for pair in answers.chunks(2) {
+            let [free, there] = pair else { continue };
+            let free = read_all(free, Reader::next::<Uuid>)?;
+            let mut there = read_all(there, Reader::next::<Uuid>)?;
+            there.retain(|id| !free.contains(id));
+            locked.extend(there);
+        }
+        self.locks.found(&ids, &locked);
+        Ok(locked)
+    }
+
     /// Runs an intent once. The verdict says whether to run it again; none: the error is the rules' own.
     async fn attempt<I: Intent>(
         &self,
         concern: Concern,
         intent: &I,
-    ) -> Result<I::Answer, (StoreError, Option<Verdict>)> {
-        let wire = self.wire(concern).await.map_err(|error| (error, None))?;
+        waits: Waits,
+    ) -> Result<I::Answer, Failed> {
+        let wire = self.wire(concern).await.map_err(|error| Failed {
+            error,
+            verdict: None,
+            wanted: Vec::new(),
+        })?;
         let mut tx = PgTx::new(wire, self.shards, intent.at());
+        if waits == Waits::Shortly {
+            tx.know(&self.locks);
+        }
         let (answer, changes) = match intent.plan(&mut tx).await {
             Ok(planned) => planned,
             // Nothing was committed, so that a connection found dead here does no more harm than a deadlock.
             Err(error) => {
-                let again = tx.failed().map(|v| {
+                let verdict = tx.failed().map(|v| {
                     if v == Verdict::Lost {
                         Verdict::Again
                     } else {
                         v
                     }
                 });
-                return Err((error, again));
+                return Err(Failed {
+                    error,
+                    verdict,
+                    wanted: tx.wanted(),
+                });
             }
         };
         match tx.commit(&changes, &self.slots).await {
             Ok(()) => Ok(answer),
-            Err(error) => Err((error, tx.failed())),
+            Err(error) => Err(Failed {
+                error,
+                verdict: tx.failed(),
+                wanted: Vec::new(),
+            }),
         }
     }
 
@@ -257,6 +391,23 @@ impl Postgres {
         let mut answers = self.read(concern, &[call]).await?;
         Ok(answers.pop().unwrap_or_default())
     }
+}
+
+/// How an attempt meets what is known to be locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// It does not wait for it.
+    Shortly,
+    /// It is its turn to wait.
+    InTheLane,
+}
+
+/// An attempt that failed.
+struct Failed {
+    error: StoreError,
+    verdict: Option<Verdict>,
+    /// The runs that it was to lock when it failed.
+    wanted: Vec<Uuid>,
 }
 
 /// A little longer each time, by chance, so that those who met do not meet again.

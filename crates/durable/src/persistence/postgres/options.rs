@@ -16,6 +16,11 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// Longest that bytes we sent may stay unacknowledged.
 const UNANSWERED_MAX: Duration = Duration::from_secs(30);
 
+/// Most connections for operators' reads.
+const OPERATOR_POOL_MAX: u32 = 1000;
+/// Longest time limit of an operator's read, in milliseconds: ten minutes.
+const OPERATOR_TIMEOUT_MS_MAX: u32 = 600_000;
+
 /// Sizes of the connection pools, one per concern; connections are made when they are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolConfig {
@@ -26,8 +31,15 @@ pub struct PoolConfig {
     /// Pool for leases and results of tasks: a reserve of our own beside the three others, so that a flood of starts does not
     /// cost workers the leases of what they are doing.
     pub result_pool_size: u32,
-    /// Pool for the worker registry, schedules and operators' reads.
+    /// Pool for the worker registry, schedules, breakers and what waits at a glance.
     pub registry_pool_size: u32,
+    /// Pool for operators' reads: lists, counts, a run's attributes, events and log lines. Nothing
+    /// of
+    /// the engine's own waits for it. Also `operator_pool_size=` in the URL.
+    pub operator_pool_size: u32,
+    /// Longest that one operator's read may take, and wait for a connection of its pool. Also
+    /// `operator_timeout_ms=` in the URL.
+    pub operator_timeout: Duration,
     /// Pool for transactions of activities: each holds its connection for as long as it runs, so they have their own.
     pub activity_pool_size: u32,
     /// Longest wait for a new connection.
@@ -43,6 +55,8 @@ impl Default for PoolConfig {
             event_pool_size: 20,
             result_pool_size: 5,
             registry_pool_size: 10,
+            operator_pool_size: 4,
+            operator_timeout: Duration::from_secs(5),
             activity_pool_size: 20,
             connect_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(300),
@@ -199,6 +213,13 @@ fn take_own_parameters(
             "pooled" => options.pooled = flag(value)?,
             "schema" => options.schema = decode(value)?,
             "direct_url" => options.direct_url = Some(decode(value)?),
+            "operator_pool_size" => {
+                options.pools.operator_pool_size = number(name, value, OPERATOR_POOL_MAX)?;
+            }
+            "operator_timeout_ms" => {
+                let ms = number(name, value, OPERATOR_TIMEOUT_MS_MAX)?;
+                options.pools.operator_timeout = Duration::from_millis(u64::from(ms));
+            }
             ssl if tls.take(ssl, decode(value)?) => {}
             _ => rest.push(parameter),
         }
@@ -217,6 +238,18 @@ fn flag(value: &str) -> Result<bool, StoreError> {
             "the URL's parameter pooled is true or false",
         )),
     }
+}
+
+/// A whole number from 1 to `max`.
+fn number(name: &str, value: &str, max: u32) -> Result<u32, StoreError> {
+    let parsed = value.parse().ok();
+    parsed
+        .filter(|number| (1..=max).contains(number))
+        .ok_or_else(|| {
+            StoreError::open(format!(
+                "the URL's parameter {name} is a whole number from 1 to {max}"
+            ))
+        })
 }
 
 /// Percent-decoding, as the rest of a URL has it.
@@ -264,6 +297,14 @@ mod tests {
     }
 
     #[test]
+    fn the_url_sets_the_pool_and_the_time_limit_of_operators_reads() {
+        let pools = parse("postgres://h/d?operator_pool_size=9&operator_timeout_ms=250");
+        let pools = pools.unwrap().options.pools;
+        assert_eq!(pools.operator_pool_size, 9);
+        assert_eq!(pools.operator_timeout, Duration::from_millis(250));
+    }
+
+    #[test]
     fn a_silent_server_is_noticed_in_time_unless_the_url_says_otherwise() {
         let ours = parse("postgres://h/d").unwrap().route.config;
         assert_eq!(ours.get_keepalives_idle(), KEEPALIVE_IDLE);
@@ -293,6 +334,8 @@ mod tests {
             "postgres://me:hush@h/d?pooled=maybe",
             "postgres://me:hush@h/d?schema=%zz",
             "postgres://me:hush@h/d?nonsense=1",
+            "postgres://me:hush@h/d?operator_pool_size=0",
+            "postgres://me:hush@h/d?operator_timeout_ms=5s",
         ] {
             let error = parse(url).unwrap_err();
             assert!(matches!(error, StoreError::Open { .. }), "{error}");

@@ -8,7 +8,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::options::{PoolConfig, Route};
-use super::sqlstate::pool_error;
+use super::sqlstate::{operators_pool_error, pool_error};
+use super::tls::Connector;
 use crate::persistence::sql::tx::Concern;
 use crate::persistence::{StoreError, StoreResult};
 
@@ -46,7 +47,10 @@ pub(super) struct Pools {
     events: Pool,
     results: Pool,
     registry: Pool,
+    operators: Pool,
     activities: Pool,
+    operator_timeout: Duration,
+    tls: Connector,
     claims: Semaphore,
     reaper: JoinHandle<()>,
 }
@@ -59,20 +63,38 @@ impl Pools {
             hot.config
                 .options(with_plan_settings(route.config.get_options()));
         }
-        let tasks = pool(hot.clone(), sizes.task_pool_size, sizes)?;
-        let events = pool(hot.clone(), sizes.event_pool_size, sizes)?;
-        let results = pool(hot, sizes.result_pool_size, sizes)?;
-        let registry = pool(route.clone(), sizes.registry_pool_size, sizes)?;
+        let make = |route: Route, size: u32| pool(route, size, WAIT_MAX, sizes);
+        let tasks = make(hot.clone(), sizes.task_pool_size)?;
+        let events = make(hot.clone(), sizes.event_pool_size)?;
+        let results = make(hot, sizes.result_pool_size)?;
+        let registry = make(route.clone(), sizes.registry_pool_size)?;
+        let operators = pool(
+            route.clone(),
+            sizes.operator_pool_size,
+            sizes.operator_timeout,
+            sizes,
+        )?;
         // What users' statements are best planned with, the server knows better than we.
-        let activities = pool(route.clone(), sizes.activity_pool_size, sizes)?;
-        let all = [&tasks, &events, &results, &registry, &activities].map(Pool::clone);
+        let activities = make(route.clone(), sizes.activity_pool_size)?;
+        let all = [
+            &tasks,
+            &events,
+            &results,
+            &registry,
+            &operators,
+            &activities,
+        ]
+        .map(Pool::clone);
         let reaper = tokio::spawn(close_idle(all, sizes.idle_timeout));
         Ok(Self {
             tasks,
             events,
             results,
             registry,
+            operators,
             activities,
+            operator_timeout: sizes.operator_timeout,
+            tls: route.tls.clone(),
             claims: Semaphore::new(CLAIMS_AT_ONCE),
             reaper,
         })
@@ -81,6 +103,16 @@ impl Pools {
     /// The connections of activities' own transactions.
     pub(super) fn activities(&self) -> Pool {
         self.activities.clone()
+    }
+
+    /// Longest that one statement of an operator's read may take.
+    pub(super) fn operator_timeout(&self) -> Duration {
+        self.operator_timeout
+    }
+
+    /// How a connection that cancels a read is made.
+    pub(super) fn tls(&self) -> Connector {
+        self.tls.clone()
     }
 
     /// Waits until it is this claim's turn, which it is until the answer is dropped.
@@ -99,6 +131,9 @@ impl Pools {
             Concern::Events => &self.events,
             Concern::Results => &self.results,
             Concern::Registry => &self.registry,
+            Concern::Operators => {
+                return self.operators.get().await.map_err(operators_pool_error);
+            }
         };
         pool.get().await.map_err(pool_error)
     }
@@ -110,7 +145,7 @@ impl Drop for Pools {
     }
 }
 
-fn pool(route: Route, size: u32, sizes: &PoolConfig) -> StoreResult<Pool> {
+fn pool(route: Route, size: u32, wait: Duration, sizes: &PoolConfig) -> StoreResult<Pool> {
     let manager = Manager::from_config(
         route.config,
         route.tls,
@@ -120,7 +155,7 @@ fn pool(route: Route, size: u32, sizes: &PoolConfig) -> StoreResult<Pool> {
     );
     Pool::builder(manager)
         .max_size(usize::try_from(size.max(1)).unwrap_or(1))
-        .wait_timeout(Some(WAIT_MAX))
+        .wait_timeout(Some(wait))
         .create_timeout(Some(sizes.connect_timeout))
         .runtime(Runtime::Tokio1)
         .build()
@@ -137,7 +172,7 @@ fn with_plan_settings(given: Option<&str>) -> String {
     }
 }
 
-async fn close_idle(pools: [Pool; 5], idle: Duration) {
+async fn close_idle(pools: [Pool; 6], idle: Duration) {
     let mut tick = tokio::time::interval((idle / 2).max(Duration::from_secs(1)));
     loop {
         tick.tick().await;

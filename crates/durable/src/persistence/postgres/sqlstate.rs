@@ -11,6 +11,9 @@ pub(super) enum Verdict {
     Again,
     /// Nothing was written: somebody else was first with a key, and whoever plans again finds it there.
     Taken,
+    /// Nothing was written: another transaction has had something locked for as long as is waited
+    /// for a lock.
+    Locked,
     /// The connection is gone; what it was doing may or may not have been carried out.
     Lost,
     /// Trying again does not help.
@@ -26,6 +29,7 @@ pub(super) fn verdict(error: &tokio_postgres::Error) -> Verdict {
     match *state {
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Verdict::Again,
         SqlState::UNIQUE_VIOLATION => Verdict::Taken,
+        SqlState::LOCK_NOT_AVAILABLE => Verdict::Locked,
         // A statement that was cut off has had all the time there is: not once more, or the bound would be none.
         SqlState::QUERY_CANCELED => Verdict::Final,
         _ if is_lost(state) => Verdict::Lost,
@@ -37,6 +41,7 @@ pub(super) fn verdict(error: &tokio_postgres::Error) -> Verdict {
 pub(super) fn store_error(error: tokio_postgres::Error) -> StoreError {
     match verdict(&error) {
         Verdict::Again | Verdict::Taken => StoreError::Conflict(describe(&error)),
+        Verdict::Locked => StoreError::Busy { runs: Vec::new() },
         Verdict::Lost => StoreError::unavailable("the connection to PostgreSQL was lost", error),
         Verdict::Final => final_error(error),
     }
@@ -45,6 +50,17 @@ pub(super) fn store_error(error: tokio_postgres::Error) -> StoreError {
 /// The store's error when a connection could not be opened later on, after the store itself was opened.
 pub(super) fn pool_error(error: deadpool_postgres::PoolError) -> StoreError {
     StoreError::unavailable("no connection to PostgreSQL could be had", error)
+}
+
+/// The store's error when no connection for an operator's read could be had in time.
+pub(super) fn operators_pool_error(error: deadpool_postgres::PoolError) -> StoreError {
+    let message = match &error {
+        deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => {
+            "as many lists and counts as the store allows at once are under way"
+        }
+        _ => "no connection to PostgreSQL could be had",
+    };
+    StoreError::unavailable(message, error)
 }
 
 /// The store's error when it cannot be opened; `place` says where without saying the password.

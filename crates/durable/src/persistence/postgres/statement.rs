@@ -7,6 +7,16 @@ use tokio_postgres::types::Type;
 use super::schema::Schema;
 use super::sql;
 
+/// What a statement is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A request, a chore or a claim sends the statement. Its plan is tested on tables of a million
+    /// rows: it reads no growing table from end to end and sorts no unbounded set.
+    Service,
+    /// Only tests and the audit send the statement, to compare whole stores: it reads everything.
+    Proof,
+}
+
 /// One statement: what it is called, its text (`{s}` stands for the schema), the types of its parameters.
 #[derive(Debug)]
 pub(super) struct Statement {
@@ -16,17 +26,24 @@ pub(super) struct Statement {
     pub(super) sql: &'static str,
     /// Types, so that nothing has to be asked of the server.
     pub(super) params: &'static [Type],
+    /// What the statement is sent for.
+    pub(super) purpose: Purpose,
 }
 
-/// Declares statements, and `ALL` of them for the test that prepares each one.
+/// Declares statements, and `ALL` of them for the tests that prepare and explain each one. A
+/// statement
+/// serves requests, chores and claims unless its declaration says `for Proof`.
 macro_rules! statements {
-    ($($(#[doc = $doc:literal])* $name:ident [$($ty:ident),*] = $sql:expr;)+) => {
+    (@purpose) => { $crate::persistence::postgres::statement::Purpose::Service };
+    (@purpose $purpose:ident) => { $crate::persistence::postgres::statement::Purpose::$purpose };
+    ($($(#[doc = $doc:literal])* $name:ident [$($ty:ident),*] $(for $purpose:ident)? = $sql:expr;)+) => {
         $(
             $(#[doc = $doc])*
             pub(in crate::persistence::postgres) const $name: Statement = Statement {
                 name: stringify!($name),
                 sql: $sql,
                 params: &[$(tokio_postgres::types::Type::$ty),*],
+                purpose: statements!(@purpose $($purpose)?),
             };
         )+
         /// All statements of this file.
@@ -34,6 +51,22 @@ macro_rules! statements {
     };
 }
 pub(super) use statements;
+
+/// A statement as the database gets it, for tests that prepare and explain every one of them.
+#[derive(Debug, Clone)]
+pub struct SentStatement {
+    /// Unique among all; of a statement put together for one request, empty.
+    pub name: &'static str,
+    /// What was sent before it, to begin a transaction with settings of its own; empty where the
+    /// statement has the settings of its connection.
+    pub before: String,
+    /// The text, with the schema's name in it.
+    pub sql: String,
+    /// The types of the parameters.
+    pub types: Vec<Type>,
+    /// What the statement is sent for.
+    pub purpose: Purpose,
+}
 
 /// The texts of all statements for one schema.
 #[derive(Debug)]

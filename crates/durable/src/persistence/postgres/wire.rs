@@ -12,6 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Transaction};
 
 use super::bind::Call;
+use super::locks::LOCK_TIMEOUT;
 use super::pools::{PLAN_SETTINGS, STATEMENT_TIMEOUT};
 use super::statement::Catalog;
 
@@ -26,12 +27,16 @@ pub(super) struct Shared {
     pub(super) begin: String,
     /// Statements sent since the store was opened, `BEGIN` and `COMMIT` included.
     pub(super) sent: AtomicU64,
+    /// Statements put together for requests with filters, while a test asks for them.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) composed: super::composed::Composed,
 }
 
 impl Shared {
     pub(super) fn new(catalog: Catalog, pooled: bool) -> Self {
         let mut begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'"
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'; \
+             SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"
         );
         if pooled {
             // Otherwise the connection has them from its start.
@@ -45,6 +50,8 @@ impl Shared {
             pooled,
             begin,
             sent: AtomicU64::new(0),
+            #[cfg(any(test, feature = "testing"))]
+            composed: super::composed::Composed::default(),
         }
     }
 }
@@ -141,7 +148,34 @@ impl<'l> Wire<'l> {
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, Error> {
         self.shared.sent.fetch_add(1, Ordering::Relaxed);
+        #[cfg(any(test, feature = "testing"))]
+        self.shared.composed.keep("", sql, params);
         self.line.query_typed(sql, params).await
+    }
+
+    /// The same between two plain statements such as `BEGIN` and `COMMIT`, in one round trip.
+    pub(super) async fn ad_hoc_within(
+        &self,
+        before: &str,
+        sql: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+        after: &str,
+    ) -> Result<Vec<Row>, Error> {
+        self.shared.sent.fetch_add(3, Ordering::Relaxed);
+        #[cfg(any(test, feature = "testing"))]
+        self.shared.composed.keep(before, sql, params);
+        let asked: Reply<'_> = Box::pin(self.line.query_typed(sql, params));
+        let replies = vec![self.plain(before), asked, self.plain(after)];
+        let mut answers = send_in_order(replies).await?;
+        Ok(answers.swap_remove(1))
+    }
+
+    /// The connection, where it is one of the store's own.
+    pub(super) fn into_own(self) -> Option<Object> {
+        match self.line {
+            Line::Own(client) => Some(client),
+            Line::Lent(_) | Line::Theirs(_) => None,
+        }
     }
 
     /// Sends a plain statement without waiting for its answer; what is sent later comes after it.

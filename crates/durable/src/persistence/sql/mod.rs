@@ -11,6 +11,7 @@
 pub(in crate::persistence) mod intents;
 pub mod rows;
 mod rules;
+pub mod run_lists;
 mod store;
 pub mod tx;
 

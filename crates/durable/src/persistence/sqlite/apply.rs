@@ -2,8 +2,8 @@
 
 use super::db::Db;
 use super::tables::{
-    attributes, audit, breakers, dead_letters, events, facts, keys, messages, outbox, rollups,
-    runs, schedules, signals, step_logs, tasks, timers, updates,
+    attributes, audit, breakers, dead_letters, events, facts, keys, messages, outbox, purges,
+    rollups, runs, schedules, signals, step_logs, tasks, timers, updates,
 };
 use crate::persistence::StoreResult;
 use crate::persistence::sql::rows::Changes;
@@ -18,6 +18,9 @@ pub(super) fn apply(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
 
 /// What is over leaves.
 fn take_away(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
+    for letter in &changes.bury_tasks {
+        dead_letters::bury(db, letter)?;
+    }
     for (run_id, id) in &changes.delete_tasks {
         tasks::delete(db, *run_id, *id)?;
     }
@@ -30,11 +33,17 @@ fn take_away(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
     for run_id in &changes.delete_timers_of {
         timers::delete_of_run(db, *run_id)?;
     }
+    for keep in &changes.keep_unread {
+        facts::keep_unread(db, keep, changes.now)?;
+    }
     for (run_id, through) in &changes.consume_facts {
         facts::consume(db, *run_id, *through, changes.now)?;
     }
     for run_id in &changes.drop_stale_facts {
         facts::drop_stale(db, *run_id)?;
+    }
+    for run_id in &changes.drop_iteration_facts {
+        facts::drop_iteration(db, *run_id)?;
     }
     Ok(())
 }
@@ -128,17 +137,23 @@ fn record(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
 
 /// What is kept no longer.
 fn forget(db: Db<'_>, changes: &Changes) -> StoreResult<()> {
-    for run_id in &changes.purge_runs {
-        runs::purge(db, *run_id)?;
+    for run_id in &changes.delete_runs {
+        runs::delete(db, *run_id)?;
+    }
+    for purge in &changes.insert_purges {
+        purges::insert(db, purge, changes.now)?;
+    }
+    for purge in &changes.postpone_purges {
+        purges::postpone(db, purge)?;
+    }
+    for run_id in &changes.delete_purges {
+        purges::delete(db, *run_id)?;
     }
     for (kind, key, run_id) in &changes.delete_keys {
         keys::delete(db, *kind, key, *run_id)?;
     }
     if let Some(before) = changes.forget_limiters {
         breakers::forget_limiters(db, before)?;
-    }
-    if let Some((before, max)) = changes.forget_audit {
-        audit::forget(db, before, max)?;
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! A look at a file.
 
 use std::path::Path;
+use std::time::Duration;
 
 use durable_core::Timestamp;
-use rusqlite::Connection;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, Params, params};
 use uuid::Uuid;
 
 use super::connect;
-use super::sql::meta as sql;
+use super::sql::{counts, meta as sql};
 use crate::persistence::StoreResult;
 use crate::persistence::checkup::{Finding, OVERDUE_AFTER, Verdict, Work};
 use crate::persistence::limits::PAGE_ROWS_MAX;
@@ -68,21 +70,77 @@ pub(in crate::persistence) fn checkup(path: &Path) -> StoreResult<Vec<Finding>> 
 }
 
 fn overdue(conn: &Connection, work: Work) -> StoreResult<Finding> {
-    let statement = match work {
-        Work::Turns => sql::OVERDUE_TURNS,
-        Work::Tasks => sql::OVERDUE_TASKS,
-        Work::Unclaimed => sql::UNCLAIMED_TASKS,
-        Work::Timers => sql::OVERDUE_TIMERS,
-    };
-    let now = Timestamp::now().as_microsecond();
-    let after = i64::try_from(OVERDUE_AFTER.as_micros()).unwrap_or(i64::MAX);
-    let rows = i64::try_from(PAGE_ROWS_MAX).unwrap_or(i64::MAX);
-    let mut statement = conn.prepare(statement)?;
-    let late = statement.query_map([now - after, rows], |row| {
-        let due: i64 = row.get(1)?;
-        let id: [u8; 16] = row.get(0)?;
-        Ok((Uuid::from_bytes(id), (now - due) / 1_000_000))
-    })?;
-    let late: Vec<(Uuid, i64)> = late.collect::<Result<_, _>>()?;
+    let late = late(conn, work, OVERDUE_AFTER, PAGE_ROWS_MAX)?;
     Ok(work.finding(&late, PAGE_ROWS_MAX))
+}
+
+/// Runs whose work is overdue by more than so long, and by how many seconds, the longest first.
+pub(super) fn late(
+    conn: &Connection,
+    work: Work,
+    after: Duration,
+    max: usize,
+) -> StoreResult<Vec<(Uuid, i64)>> {
+    let now = Timestamp::now().as_microsecond();
+    let after = i64::try_from(after.as_micros()).unwrap_or(i64::MAX);
+    let before = now.saturating_sub(after);
+    let rows = i64::try_from(max).unwrap_or(i64::MAX);
+    let shards: i32 = conn.query_row(sql::SHARDS, [], |row| row.get(0))?;
+    let mut late = Vec::new();
+    for shard in 0..shards {
+        match work {
+            Work::Turns => {
+                for (workflow_type, version) in pairs::<String>(conn, counts::READY_TYPES, shard)? {
+                    let params = params![shard, workflow_type, version, before, rows];
+                    late.extend(late_items(conn, sql::OVERDUE_TURNS, params)?);
+                }
+            }
+            Work::Tasks => {
+                let params = params![shard, before, rows];
+                late.extend(late_items(conn, sql::OVERDUE_TASKS, params)?);
+            }
+            Work::Unclaimed => {
+                for (activity_type, priority) in pairs::<i64>(conn, sql::PENDING_GROUPS, shard)? {
+                    let params = params![shard, activity_type, priority, before, rows];
+                    late.extend(late_items(conn, sql::UNCLAIMED_TASKS, params)?);
+                }
+            }
+            Work::Timers => {
+                let params = params![shard, before, rows];
+                late.extend(late_items(conn, sql::OVERDUE_TIMERS, params)?);
+            }
+        }
+        // The longest overdue first; so many of each shard are enough for the first of all.
+        late.sort_by_key(|(_, due)| *due);
+        late.truncate(max);
+    }
+    Ok(late
+        .into_iter()
+        .map(|(run_id, due)| (run_id, (now - due) / 1_000_000))
+        .collect())
+}
+
+/// A shard's pairs of a type and what comes with it.
+fn pairs<T: FromSql>(
+    conn: &Connection,
+    statement: &str,
+    shard: i32,
+) -> StoreResult<Vec<(String, T)>> {
+    let mut statement = conn.prepare(statement)?;
+    let pairs = statement.query_map([shard], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(pairs.collect::<Result<_, _>>()?)
+}
+
+/// The runs of what is late, each with when it was due.
+fn late_items(
+    conn: &Connection,
+    statement: &str,
+    params: impl Params,
+) -> StoreResult<Vec<(Uuid, i64)>> {
+    let mut statement = conn.prepare(statement)?;
+    let items = statement.query_map(params, |row| {
+        let id: [u8; 16] = row.get(0)?;
+        Ok((Uuid::from_bytes(id), row.get(1)?))
+    })?;
+    Ok(items.collect::<Result<_, _>>()?)
 }

@@ -17,12 +17,15 @@ use super::tables::{
     run_lists, runs, schedules, step_logs, tasks, turn_claims, updates, workers,
 };
 use super::tx::SqliteTx;
+use crate::persistence::limits::ROLLUP_ROWS_MAX;
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, DeadLetter, DlqFilter, Dump,
-    Glance, History, Page, RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleRecord,
-    StepLogFilter, StepLogRecord, StoreCounts, TaskFilter, TaskRecord, UpdateRecord, WaitingTypes,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditRecord, BreakerRecord, ClaimedTurn, CountLimit, DeadLetter,
+    DlqFilter, Dump, Glance, History, Page, RollupRecord, RunCount, RunFilter, RunMark, RunPage,
+    RunRecord, RunSummary, ScheduleFilter, ScheduleRecord, StepLogFilter, StepLogPage, StoreCounts,
+    TaskFilter, TaskRecord, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter, WorkerInfo,
+    WorkerStatus,
 };
+use crate::persistence::prefix::Prefix;
 use crate::persistence::sql::tx::{Concern, Database, Intent};
 use crate::persistence::trays::LocalBell;
 use crate::persistence::{Bell, Shards, StoreResult};
@@ -35,6 +38,20 @@ impl Sqlite {
     ) -> StoreResult<A> {
         let shards = self.inner.shards;
         match &self.inner.readers {
+            Some(readers) => readers.read(move |conn| read(Db { conn, shards })).await,
+            None => self.change(read).await,
+        }
+    }
+
+    /// Reads one snapshot for an operator: beside the engine's reads, within a time limit, and only
+    /// as
+    /// long as the caller waits for it.
+    async fn look_up<A: Send + 'static>(
+        &self,
+        read: impl FnOnce(Db<'_>) -> StoreResult<A> + Send + 'static,
+    ) -> StoreResult<A> {
+        let shards = self.inner.shards;
+        match &self.inner.operators {
             Some(readers) => readers.read(move |conn| read(Db { conn, shards })).await,
             None => self.change(read).await,
         }
@@ -80,8 +97,11 @@ impl Database for Sqlite {
 
     async fn load_turns(&self, run_ids: Vec<Uuid>) -> StoreResult<Vec<Option<ClaimedTurn>>> {
         self.read(move |db| {
-            let turns = run_ids.iter().map(|run_id| turn_claims::turn(db, *run_id));
-            turns.collect()
+            let mut prefix = Prefix::default();
+            let turns = run_ids.iter();
+            turns
+                .map(|run_id| turn_claims::turn(db, *run_id, &mut prefix))
+                .collect()
         })
         .await
     }
@@ -91,7 +111,7 @@ impl Database for Sqlite {
             let Some(run) = runs::get(db, run_id)? else {
                 return Ok(None);
             };
-            let events = events::after(db, run_id, after, usize::MAX)?;
+            let events = events::history_page(db, run_id, after)?;
             Ok(Some(History { run, events }))
         })
         .await
@@ -103,11 +123,11 @@ impl Database for Sqlite {
         after: i64,
         limit: usize,
     ) -> StoreResult<Option<History>> {
-        self.read(move |db| {
+        self.look_up(move |db| {
             let Some(run) = runs::get(db, run_id)? else {
                 return Ok(None);
             };
-            let events = events::after(db, run_id, after, limit)?;
+            let events = events::page(db, run_id, after, limit)?;
             Ok(Some(History { run, events }))
         })
         .await
@@ -126,34 +146,36 @@ impl Database for Sqlite {
         self.read(move |db| runs::get(db, run_id)).await
     }
 
-    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
-        self.read(move |db| run_lists::list(db, &filter, page))
+    async fn summarize_runs(&self, run_ids: Vec<Uuid>) -> StoreResult<Vec<RunSummary>> {
+        self.look_up(move |db| run_lists::summaries(db, &run_ids))
             .await
     }
 
-    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
-        self.read(move |db| run_lists::count(db, &filter)).await
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<RunPage> {
+        self.look_up(move |db| run_lists::list(db, &filter, page))
+            .await
+    }
+
+    async fn count_runs(&self, filter: RunFilter, limit: CountLimit) -> StoreResult<RunCount> {
+        self.look_up(move |db| run_lists::count(db, &filter, limit))
+            .await
     }
 
     async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
-        self.read(move |db| attributes::of_run(db, run_id)).await
+        self.look_up(move |db| attributes::of_run(db, run_id)).await
     }
 
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
-        self.read(move |db| tasks::list(db, &filter, page)).await
+        self.look_up(move |db| tasks::list(db, &filter, page)).await
     }
 
-    async fn list_step_logs(
-        &self,
-        filter: StepLogFilter,
-        page: Page,
-    ) -> StoreResult<Vec<StepLogRecord>> {
-        self.read(move |db| step_logs::list(db, filter, page.rows(), page.offset))
+    async fn list_step_logs(&self, filter: StepLogFilter, page: Page) -> StoreResult<StepLogPage> {
+        self.look_up(move |db| step_logs::list(db, filter, page))
             .await
     }
 
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
-        self.read(move |db| audit::list(db, &filter, page)).await
+        self.look_up(move |db| audit::list(db, &filter, page)).await
     }
 
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance> {
@@ -169,12 +191,25 @@ impl Database for Sqlite {
         self.read(counts::all).await
     }
 
+    async fn run_marks(&self, run_ids: Vec<Uuid>) -> StoreResult<BTreeMap<Uuid, RunMark>> {
+        self.read(move |db| runs::marks(db, &run_ids)).await
+    }
+
+    async fn count_waiting(&self, at_most: u64) -> StoreResult<u64> {
+        self.read(move |db| counts::waiting(db, at_most)).await
+    }
+
     async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
-        self.read(move |db| rollups::since(db, from)).await
+        self.read(move |db| rollups::since(db, from, ROLLUP_ROWS_MAX))
+            .await
+    }
+
+    async fn get_dead_letter(&self, id: Uuid) -> StoreResult<Option<DeadLetter>> {
+        self.look_up(move |db| dead_letters::by_id(db, id)).await
     }
 
     async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
-        self.read(move |db| dead_letters::list(db, &filter, page))
+        self.look_up(move |db| dead_letters::list(db, &filter, page))
             .await
     }
 
@@ -187,7 +222,7 @@ impl Database for Sqlite {
         filter: ScheduleFilter,
         page: Page,
     ) -> StoreResult<Vec<ScheduleRecord>> {
-        self.read(move |db| schedules::list(db, &filter, page))
+        self.look_up(move |db| schedules::list(db, &filter, page))
             .await
     }
 

@@ -1,9 +1,12 @@
 //! A connection as the tables see it: statements, prepared once, and where rows are placed.
 
-use rusqlite::{Connection, Params, ToSql, params_from_iter};
+use std::ops::ControlFlow;
+
+use rusqlite::{CachedStatement, Connection, Params, ToSql, params_from_iter};
 use uuid::Uuid;
 
 use super::cells::Cells;
+use crate::persistence::limits::PAGE_BYTES_MAX;
 use crate::persistence::{Shards, StoreResult};
 
 /// How a row is read.
@@ -22,9 +25,16 @@ impl Db<'_> {
         self.shards.of_run(run_id)
     }
 
+    /// Prepares a statement, or takes it from those that are prepared.
+    fn prepare(&self, sql: &str) -> StoreResult<CachedStatement<'_>> {
+        #[cfg(test)]
+        sent::keep(sql);
+        Ok(self.conn.prepare_cached(sql)?)
+    }
+
     /// Runs a statement that answers nothing but how many rows it touched.
     pub(super) fn run(self, sql: &str, params: impl Params) -> StoreResult<usize> {
-        Ok(self.conn.prepare_cached(sql)?.execute(params)?)
+        Ok(self.prepare(sql)?.execute(params)?)
     }
 
     /// The first row, if any.
@@ -34,7 +44,7 @@ impl Db<'_> {
         params: impl Params,
         read: Read<T>,
     ) -> StoreResult<Option<T>> {
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.prepare(sql)?;
         let mut rows = statement.query(params)?;
         rows.next()?
             .map(|row| read(&mut Cells::of(row)))
@@ -47,6 +57,32 @@ impl Db<'_> {
             .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 
+    /// The first rows, each with its size: at most so many, and none that takes the page over its
+    /// limit of bytes but the first; and whether there is another row.
+    pub(super) fn page<T>(
+        self,
+        sql: &str,
+        params: impl Params,
+        most: usize,
+        read: Read<(T, usize)>,
+    ) -> StoreResult<(Vec<T>, bool)> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(params)?;
+        let (mut found, mut bytes) = (Vec::new(), 0_usize);
+        while let Some(row) = rows.next()? {
+            if found.len() == most {
+                return Ok((found, true));
+            }
+            let (item, size) = read(&mut Cells::of(row))?;
+            bytes = bytes.saturating_add(size);
+            if !found.is_empty() && bytes > PAGE_BYTES_MAX {
+                return Ok((found, true));
+            }
+            found.push(item);
+        }
+        Ok((found, false))
+    }
+
     /// All rows, in the statement's order.
     pub(super) fn all<T>(
         self,
@@ -54,13 +90,30 @@ impl Db<'_> {
         params: impl Params,
         read: Read<T>,
     ) -> StoreResult<Vec<T>> {
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.prepare(sql)?;
         let mut rows = statement.query(params)?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             found.push(read(&mut Cells::of(row))?);
         }
         Ok(found)
+    }
+
+    /// Rows in the statement's order, until one breaks off. What is behind that one is not read.
+    pub(super) fn each(
+        self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&mut Cells<'_, '_>) -> StoreResult<ControlFlow<()>>,
+    ) -> StoreResult<()> {
+        let mut statement = self.prepare(sql)?;
+        let mut rows = statement.query(params)?;
+        while let Some(row) = rows.next()? {
+            if read(&mut Cells::of(row))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -100,5 +153,25 @@ impl<'a> Filtered<'a> {
     /// All rows.
     pub(super) fn all<T>(&self, db: Db<'_>, read: Read<T>) -> StoreResult<Vec<T>> {
         db.all(&self.sql, params_from_iter(&self.binds), read)
+    }
+}
+
+/// The texts of statements that a test's thread sends, for the tests that explain them.
+#[cfg(test)]
+pub(super) mod sent {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static SENT: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Keeps a text.
+    pub(in crate::persistence::sqlite) fn keep(sql: &str) {
+        SENT.with_borrow_mut(|sent| sent.push(sql.to_owned()));
+    }
+
+    /// Answers the texts sent since the last call.
+    pub(in crate::persistence::sqlite) fn take() -> Vec<String> {
+        SENT.take()
     }
 }

@@ -1,8 +1,12 @@
 //! Reads what an intent asks for. The writer is alone, so there is nothing to lock and no key to reserve.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
 use super::db::Db;
 use super::tables::{
-    dead_letters, facts, keys, outbox, runs, schedules, signals, tasks, timers, updates,
+    attributes, dead_letters, facts, keys, outbox, runs, schedules, signals, tasks, timers, updates,
 };
 use crate::persistence::StoreResult;
 use crate::persistence::sql::rows::{Load, Loaded};
@@ -36,13 +40,35 @@ fn load_heads(db: Db<'_>, load: &Load, loaded: &mut Loaded) -> StoreResult<()> {
 
 fn load_tasks(db: Db<'_>, load: &Load, loaded: &mut Loaded) -> StoreResult<()> {
     for (run_id, id) in load.tasks.iter().chain(&load.leased) {
-        if let Some(task) = tasks::get(db, *run_id, *id)? {
+        if let Some(task) = tasks::ruled(db, *run_id, *id)? {
             loaded.tasks.insert((*run_id, *id), task);
         }
     }
-    for run_id in &load.tasks_of {
-        for task in tasks::of_run(db, *run_id)? {
-            loaded.tasks.insert((*run_id, task.id), task);
+    for (run_id, id) in &load.leases {
+        if let Some(task) = tasks::leased(db, *run_id, *id)? {
+            loaded.tasks.insert((*run_id, *id), task);
+        }
+    }
+    for run_id in &load.queued_of {
+        let queued = tasks::queued_of(db, *run_id)?;
+        let queued = queued.into_iter().map(|(id, name)| ((*run_id, id), name));
+        loaded.queued.extend(queued);
+    }
+    let mut asked: BTreeMap<Uuid, BTreeSet<&String>> = BTreeMap::new();
+    for (run_id, activity_id) in &load.activities {
+        asked.entry(*run_id).or_default().insert(activity_id);
+    }
+    for (run_id, activities) in asked {
+        let queued = tasks::queued_of(db, run_id)?.into_iter();
+        for (id, activity_id) in queued.filter(|(_, name)| activities.contains(name)) {
+            if let Some(task) = tasks::standing(db, run_id, id, activity_id)? {
+                loaded.standing.insert((run_id, id), task);
+            }
+        }
+    }
+    for run_id in &load.lines_of {
+        if let Some(line) = tasks::first_in_line(db, *run_id)? {
+            loaded.lines.insert(*run_id, line);
         }
     }
     Ok(())
@@ -54,9 +80,17 @@ fn load_belongings(db: Db<'_>, load: Load, loaded: &mut Loaded) -> StoreResult<(
             loaded.timers.insert(key, timer);
         }
     }
-    for run_id in load.facts_of {
-        for fact in facts::of_run(db, run_id)? {
-            loaded.facts.insert((run_id, fact.arrival), fact);
+    for (run_id, behind) in load.unread_of {
+        let slice = facts::unread(db, run_id, behind)?;
+        loaded
+            .unread
+            .extend(slice.map(|slice| (run_id, vec![slice])));
+    }
+    for run_id in load.attributes_of {
+        let names = attributes::names_of(db, run_id)?;
+        if !names.is_empty() {
+            let names = names.into_iter().collect();
+            loaded.attributes.insert(run_id, names);
         }
     }
     for key in load.signals {

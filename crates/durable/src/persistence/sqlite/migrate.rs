@@ -39,10 +39,17 @@ pub const MIGRATIONS: &[Migration] = &[
         "../migrations/sqlite/0007_dead_letter_ids.sql"
     ),
     migration!(8, "waits", "../migrations/sqlite/0008_waits.sql"),
+    migration!(9, "deletions", "../migrations/sqlite/0009_deletions.sql"),
+    migration!(
+        10,
+        "bounded_reads",
+        "../migrations/sqlite/0010_bounded_reads.sql"
+    ),
 ];
 
 /// The first version whose builds look at [`migrations::MIN_COMPATIBLE_KEY`]: no older build may
-/// run beside a newer one.
+/// run
+/// beside a newer one.
 const OLDEST_COMPATIBLE: i32 = 8;
 
 /// How each migration stands in a file; all are pending where there is none. Changes nothing.

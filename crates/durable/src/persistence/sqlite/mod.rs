@@ -14,7 +14,6 @@
 mod apply;
 mod cells;
 mod checkup;
-mod clock;
 mod connect;
 mod database;
 mod db;
@@ -32,7 +31,9 @@ mod tables;
 mod tx;
 mod value;
 mod void;
+mod walk;
 mod writer;
 
 pub(super) use checkup::checkup;
 pub use open::{Sqlite, SqliteOptions};
+pub(crate) use walk::Walk;

@@ -2,18 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use durable_core::Timestamp;
 use rusqlite::Connection;
 
-use super::clock::Clock;
 use super::db::Db;
 use super::lock::ProcessLock;
-use super::readers::Readers;
+use super::readers::{ENGINE_READS_MAX, OPERATORS_READS_MAX, Readers};
 use super::sql::{meta as sql, transaction};
 use super::void::void_leases;
 use super::writer::Writer;
 use super::{connect, migrate};
+use crate::persistence::clock::StoreClock;
 use crate::persistence::trays::Trays;
 use crate::persistence::{Shards, StoreResult};
 
@@ -26,6 +27,8 @@ pub struct SqliteOptions {
     pub migrate: bool,
     /// When the leases of the former process end; absent in production, where that is now.
     pub now: Option<Timestamp>,
+    /// Longest that one operator's read (a list, a count) may take, and wait for its place.
+    pub operator_timeout: Duration,
 }
 
 impl Default for SqliteOptions {
@@ -34,6 +37,7 @@ impl Default for SqliteOptions {
             shards: Shards::default(),
             migrate: true,
             now: None,
+            operator_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -48,8 +52,10 @@ pub struct Sqlite {
 pub(super) struct Inner {
     /// None: a database in memory, which only the writer's connection can see.
     pub(super) readers: Option<Arc<Readers>>,
+    /// The same for operators' reads: lists, counts and the like, which have a time limit.
+    pub(super) operators: Option<Arc<Readers>>,
     pub(super) writer: Writer,
-    pub(super) clock: Arc<Clock>,
+    pub(super) clock: Arc<StoreClock>,
     pub(super) shards: Shards,
     pub(super) listeners: Arc<Trays>,
     _lock: Option<ProcessLock>,
@@ -69,7 +75,10 @@ impl Sqlite {
         let path = connect::check_path(path.as_ref())?;
         let lock = ProcessLock::take(&path)?;
         let conn = connect::open_writer(&path)?;
-        let readers = Arc::new(Readers::new(path));
+        let engine = Readers::new(path.clone(), ENGINE_READS_MAX, None);
+        let limit = Some(options.operator_timeout);
+        let operators = Readers::new(path, OPERATORS_READS_MAX, limit);
+        let readers = [engine, operators].map(Arc::new);
         Self::start(conn, options, Some(readers), Some(lock))
     }
 
@@ -93,7 +102,7 @@ impl Sqlite {
     fn start(
         mut conn: Connection,
         options: SqliteOptions,
-        readers: Option<Arc<Readers>>,
+        readers: Option<[Arc<Readers>; 2]>,
         lock: Option<ProcessLock>,
     ) -> StoreResult<Self> {
         if options.migrate {
@@ -101,10 +110,14 @@ impl Sqlite {
         } else {
             migrate::require_all(&conn)?;
         }
-        let clock = Clock::new();
+        let clock = StoreClock::default();
         let shards = settle(&conn, options.shards, clock.resolve(options.now))?;
+        let (readers, operators) = readers
+            .map(|[engine, operators]| (engine, operators))
+            .unzip();
         let inner = Inner {
             readers,
+            operators,
             writer: Writer::start(conn)?,
             clock: Arc::new(clock),
             shards,
@@ -144,7 +157,7 @@ impl std::fmt::Debug for Sqlite {
 impl Drop for Inner {
     fn drop(&mut self) {
         // The writer's connection should be the last one: it folds the log back into the file.
-        if let Some(readers) = &self.readers {
+        for readers in self.readers.iter().chain(&self.operators) {
             readers.close();
         }
     }

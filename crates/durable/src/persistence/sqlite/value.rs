@@ -17,6 +17,13 @@ impl ToSql for Id {
     }
 }
 
+/// Ids as a list that `json_each` takes apart, in the form of `hex`.
+pub(super) fn hex_list(ids: &[Uuid]) -> String {
+    let hex = |id: &Uuid| format!("{:X}", id.as_simple());
+    let ids: Vec<String> = ids.iter().map(hex).collect();
+    serde_json::to_string(&ids).unwrap_or_else(|_| "[]".to_owned())
+}
+
 /// An instant, cut to microseconds.
 pub(super) struct At(pub(super) Timestamp);
 

@@ -18,7 +18,7 @@ pub(super) fn void_leases(db: Db<'_>, now: Timestamp) -> StoreResult<()> {
             let held_by = task.claimed_by.as_ref();
             if held_by.is_some_and(|worker| gone.contains(worker)) {
                 take_back(&mut task, now);
-                tasks::update(db, &task)?;
+                tasks::restate(db, &task)?;
             }
         }
         outbox::void(db, shard, now)?;

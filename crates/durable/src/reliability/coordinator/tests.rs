@@ -105,3 +105,57 @@ fn without_workers_the_configured_capacity_counts() {
     assert!(coordinator.has_room(&health(30, 0)));
     assert!(!coordinator.has_room(&health(31, 0)));
 }
+
+#[tokio::test]
+async fn a_start_is_judged_by_the_last_sample_and_never_waits_for_one() {
+    let coordinator = coordinator(AdmissionSettings {
+        // Below zero there is room for nothing.
+        max_queue_ratio: -1.0,
+        ..AdmissionSettings::default()
+    });
+    assert!(
+        coordinator.admit().is_ok(),
+        "without a sample all are admitted"
+    );
+    coordinator.check_system_health().await.expect("looks");
+    // A look that hangs holds this.
+    let _looking = coordinator.looking.lock().await;
+    let refused = coordinator.admit().expect_err("the sample says so");
+    assert!(matches!(refused, StoreError::Overloaded { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_sample_asks_for_a_new_one_and_a_very_old_one_decides_nothing() {
+    let coordinator = coordinator(AdmissionSettings {
+        max_queue_ratio: -1.0,
+        ..AdmissionSettings::default()
+    });
+    coordinator.check_system_health().await.expect("looks");
+    assert!(coordinator.admit().is_err());
+    let wanted = |coordinator: &BackpressureCoordinator| {
+        use futures_util::FutureExt as _;
+        coordinator.wanted().now_or_never().is_some()
+    };
+    assert!(!wanted(&coordinator), "a new sample is not asked for");
+    tokio::time::advance(FRESH).await;
+    assert!(coordinator.admit().is_err());
+    assert!(wanted(&coordinator));
+    tokio::time::advance(HOLDS).await;
+    assert!(coordinator.admit().is_ok());
+    assert!(wanted(&coordinator));
+}
+
+#[test]
+fn what_waits_is_counted_as_far_as_the_limit() {
+    let at_most = |max_queue_ratio| {
+        let settings = AdmissionSettings {
+            max_queue_ratio,
+            ..AdmissionSettings::default()
+        };
+        coordinator(settings).counted_at_most(&health(0, 2))
+    };
+    assert_eq!(at_most(10.0), 401);
+    assert_eq!(at_most(-1.0), 1);
+    assert_eq!(at_most(f64::NAN), 1);
+    assert_eq!(at_most(f64::INFINITY), u64::MAX);
+}

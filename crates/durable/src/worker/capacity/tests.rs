@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use durable_core::ActivityOptions;
+
 use super::*;
 use crate::activity::{ActivityRegistry, StoreLedger};
 use crate::engine::{Desk, Hub};
@@ -190,4 +192,24 @@ fn a_worker_under_pressure_hands_nothing_over_to_itself() {
     assert!(nearly_full.reserve("echo", &options).is_none());
     held.truncate(6);
     assert!(nearly_full.reserve("echo", &options).is_some());
+}
+
+#[test]
+fn worker_whose_activities_hold_large_payloads_takes_no_more() {
+    let pool = pool(Resources::default(), |settings| {
+        settings.max_bytes_in_flight = 10;
+    });
+    let mut held = take(&pool, 2);
+    held[0].holds(4);
+    held[1].holds(5);
+    assert_eq!(pool.backpressure_reason(), None);
+    held[1].holds(6);
+    assert_eq!(
+        pool.backpressure_reason().as_deref(),
+        Some("payloads: running activities hold 10 bytes, max_bytes_in_flight is 10")
+    );
+    assert!(pool.reserve("echo", &ActivityOptions::default()).is_none());
+    assert!(!pool.may_pass_on("echo", &ActivityOptions::default()));
+    held.pop();
+    assert!(pool.reserve("echo", &ActivityOptions::default()).is_some());
 }

@@ -157,7 +157,8 @@ async fn letters_outbox_and_logs_come_back_and_repeats_are_passed_over() {
         store
             .list_step_logs(StepLogFilter::of_run(first), page)
             .await
-            .unwrap(),
+            .unwrap()
+            .lines,
         logs
     );
 

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use durable_core::{AttributeValue, Payload, WorkflowEvent};
+use durable_core::{AttributeValue, Payload, Timestamp, WorkflowEvent};
+use everruns_durable::persistence::StoreResult;
 use everruns_durable::persistence::model::{Owner, RunRecord, UpdateState, WorkflowStatus};
-use everruns_durable::persistence::sql::rows::{Changes, EventRow, Load, RunHead, RunUpdate};
-use everruns_durable::persistence::sql::tx::Database;
+use everruns_durable::persistence::sql::rows::{
+    Changes, EventRow, Load, PurgeRecord, RunHead, RunUpdate, Slice, SliceLimit,
+};
+use everruns_durable::persistence::sql::tx::{Concern, Database, Intent, Tx};
+use uuid::Uuid;
 
 use super::{at, two_runs};
 use crate::intents::{load, write};
@@ -233,6 +237,38 @@ async fn events_come_back_in_order_with_their_payloads() {
     assert!(store.load_history(id(77), 0).await.unwrap().is_none());
 }
 
+fn deleted(run_id: Uuid) -> PurgeRecord {
+    PurgeRecord {
+        run_id,
+        idempotency_key: None,
+        business_id: None,
+        failures: 0,
+        events_through: 0,
+    }
+}
+
+/// Deletes a slice of what belongs to a run.
+struct Belongings(Uuid);
+
+impl Intent for Belongings {
+    type Answer = Slice;
+
+    fn at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Slice, Changes)> {
+        let shard = tx.shards().of_run(self.0);
+        let limit = SliceLimit {
+            rows: 1,
+            bytes: 1 << 20,
+        };
+        let purge = deleted(self.0);
+        let (slice, _) = tx.delete_belongings(shard, &[purge], limit).await?;
+        Ok((slice, Changes::default()))
+    }
+}
+
 #[tokio::test]
 async fn a_purged_run_leaves_nothing_and_its_neighbour_everything() {
     let (store, first, second) = two_runs(4).await;
@@ -251,7 +287,12 @@ async fn a_purged_run_leaves_nothing_and_its_neighbour_everything() {
         put_signals: vec![signal(run_id, 20, 1)],
         insert_updates: vec![update(run_id, "u", UpdateState::Pending)],
         attributes: vec![(run_id, "a".into(), Some(AttributeValue::Int(1)))],
-        insert_messages: messages(run_id),
+        // A run with messages on their way is not deleted.
+        insert_messages: if run_id == second {
+            messages(run_id)
+        } else {
+            Vec::new()
+        },
         put_letters: vec![letter(run_id, 30)],
         insert_outbox: vec![outbox(run_id, 40, t(1))],
         insert_logs: vec![log(run_id, 50)],
@@ -263,11 +304,23 @@ async fn a_purged_run_leaves_nothing_and_its_neighbour_everything() {
     write(
         &store,
         Changes {
-            purge_runs: vec![first],
+            delete_runs: vec![first],
+            insert_purges: vec![deleted(first)],
             ..at(2)
         },
     )
     .await;
+    // One row of each kind at a time: it says that there may be more.
+    let slice = store
+        .write(Concern::Registry, Belongings(first))
+        .await
+        .unwrap();
+    assert_eq!((slice.rows, slice.more), (10, true), "a row of each kind");
+    let slice = store
+        .write(Concern::Registry, Belongings(first))
+        .await
+        .unwrap();
+    assert_eq!((slice.rows, slice.more), (0, false));
     let after = store.dump().await.unwrap();
     assert_eq!(
         after.runs,

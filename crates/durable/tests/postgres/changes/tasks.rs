@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use everruns_durable::persistence::model::TaskStatus;
-use everruns_durable::persistence::sql::rows::{Changes, Load};
+use everruns_durable::persistence::model::{TaskRecord, TaskStatus};
+use everruns_durable::persistence::sql::rows::{Changes, Load, StandingTask, TaskUpdate};
 
 use super::{at, two_runs};
-use crate::intents::{load, write};
-use crate::samples::{bare_task, full_task, id, t, timer};
+use crate::intents::{load, ruled, whole_tasks, write};
+use crate::samples::{bare_task, full_task, id, letter, t, timer};
 
 #[tokio::test]
 async fn tasks_come_back_one_by_one_and_by_run() {
@@ -31,23 +31,56 @@ async fn tasks_come_back_one_by_one_and_by_run() {
     };
     let loaded = load(&store, wanted).await;
     let expected = BTreeMap::from([
-        ((first, id(10)), tasks[0].clone()),
-        ((second, id(12)), tasks[2].clone()),
+        ((first, id(10)), ruled(&tasks[0])),
+        ((second, id(12)), ruled(&tasks[2])),
     ]);
     assert_eq!(loaded.tasks, expected);
-    let loaded = load(
-        &store,
-        Load {
-            tasks_of: vec![first],
-            ..Load::default()
-        },
-    )
-    .await;
-    assert_eq!(loaded.tasks.into_values().collect::<Vec<_>>(), {
-        let mut both = tasks[..2].to_vec();
-        both.sort_by_key(|task| task.id);
-        both
-    });
+    let whole = tasks
+        .iter()
+        .map(|task| ((task.run_id, task.id), task.clone()));
+    assert_eq!(whole_tasks(&store).await, whole.collect());
+    let leases = Load {
+        leases: vec![(first, id(10))],
+        ..Load::default()
+    };
+    let leased = load(&store, leases).await.tasks;
+    let without_attempts = TaskRecord {
+        attempts: Vec::new(),
+        ..ruled(&tasks[0])
+    };
+    assert_eq!(leased[&(first, id(10))], without_attempts);
+    let by_run = Load {
+        queued_of: vec![first],
+        activities: vec![
+            (first, tasks[0].activity_id.clone()),
+            (second, "not there".to_owned()),
+        ],
+        lines_of: vec![first, second],
+        ..Load::default()
+    };
+    let loaded = load(&store, by_run).await;
+    assert!(loaded.tasks.is_empty(), "nothing that may be large");
+    let queued = tasks[..2]
+        .iter()
+        .map(|task| ((first, task.id), task.activity_id.clone()));
+    assert_eq!(loaded.queued, queued.collect());
+    let standing = StandingTask {
+        activity_id: tasks[0].activity_id.clone(),
+        status: tasks[0].status,
+        sequential: tasks[0].options.sequential,
+    };
+    assert_eq!(
+        loaded.standing,
+        BTreeMap::from([((first, id(10)), standing)])
+    );
+    let in_line = |run_id| {
+        let of_run = tasks.iter().filter(move |task| task.run_id == run_id);
+        let in_line = of_run.filter(|task| task.options.sequential);
+        in_line.map(|task| task.line).min()
+    };
+    for run_id in [first, second] {
+        assert_eq!(loaded.lines.get(&run_id).copied(), in_line(run_id));
+    }
 }
 
 #[tokio::test]
@@ -74,25 +107,75 @@ async fn a_task_update_changes_all_but_what_is_fixed() {
         changed.scheduled_at = stored.scheduled_at;
         changed.trace = stored.trace;
     }
-    let updates = vec![filled.clone(), emptied.clone()];
+    let updates = [&filled, &emptied].map(|task| TaskUpdate {
+        task: task.clone(),
+        heartbeat: true,
+        attempts: true,
+    });
     write(
         &store,
         Changes {
-            update_tasks: updates,
+            update_tasks: updates.to_vec(),
             ..at(2)
         },
     )
     .await;
-    let loaded = load(
+    let stored = whole_tasks(&store).await;
+    assert_eq!(stored[&(first, id(10))], emptied);
+    assert_eq!(stored[&(first, id(11))], filled);
+
+    // What an update does not say to write stays, whatever stands in its record.
+    let kept = TaskUpdate {
+        task: ruled(&TaskRecord {
+            attempts: Vec::new(),
+            ..filled.clone()
+        }),
+        heartbeat: false,
+        attempts: false,
+    };
+    write(
         &store,
-        Load {
-            tasks_of: vec![first],
-            ..Load::default()
+        Changes {
+            update_tasks: vec![kept],
+            ..at(3)
         },
     )
     .await;
-    assert_eq!(loaded.tasks[&(first, id(10))], emptied);
-    assert_eq!(loaded.tasks[&(first, id(11))], filled);
+    assert_eq!(whole_tasks(&store).await[&(first, id(11))], filled);
+}
+
+#[tokio::test]
+async fn the_letter_of_a_task_gets_its_input_from_the_queue_in_the_commit_in_which_the_task_leaves()
+{
+    let (store, first, _) = two_runs(1).await;
+    let task = full_task(first, 10);
+    write(
+        &store,
+        Changes {
+            insert_tasks: vec![task.clone()],
+            ..at(1)
+        },
+    )
+    .await;
+    let mut buried = letter(first, 10);
+    buried.input = durable_core::Payload::ABSENT;
+    write(
+        &store,
+        Changes {
+            bury_tasks: vec![buried.clone()],
+            delete_tasks: vec![(first, id(10))],
+            ..at(2)
+        },
+    )
+    .await;
+    let wanted = Load {
+        letters: vec![(first, id(10))],
+        ..Load::default()
+    };
+    let letters = load(&store, wanted).await.letters;
+    buried.input = task.input;
+    assert_eq!(letters[&(first, id(10))], buried);
+    assert!(whole_tasks(&store).await.is_empty());
 }
 
 #[tokio::test]
@@ -121,16 +204,19 @@ async fn tasks_leave_one_by_one_and_by_run_and_may_come_back_in_the_same_commit(
     let loaded = load(
         &store,
         Load {
-            tasks_of: vec![first, second],
+            tasks: vec![(first, id(10)), (first, id(11)), (second, id(12))],
+            queued_of: vec![first, second],
             ..Load::default()
         },
     )
     .await;
     assert_eq!(
-        loaded.tasks.keys().collect::<Vec<_>>(),
+        loaded.queued.keys().collect::<Vec<_>>(),
         [&(first, id(11)), &(second, id(12))]
     );
-    assert_eq!(loaded.tasks[&(second, id(12))], full_task(second, 12));
+    let there = full_task(second, 12);
+    assert_eq!(loaded.tasks[&(second, id(12))], ruled(&there));
+    assert_eq!(whole_tasks(&store).await[&(second, id(12))], there);
 }
 
 #[tokio::test]
@@ -165,7 +251,7 @@ async fn a_line_moves_up_only_if_its_first_task_stands_in_it() {
     write(
         &store,
         Changes {
-            release_lines: runs.clone(),
+            release_lines: runs,
             ..at(7)
         },
     )
@@ -173,7 +259,12 @@ async fn a_line_moves_up_only_if_its_first_task_stands_in_it() {
     let loaded = load(
         &store,
         Load {
-            tasks_of: runs,
+            tasks: vec![
+                (first, id(11)),
+                (first, id(12)),
+                (second, id(21)),
+                (id(3), id(30)),
+            ],
             ..Load::default()
         },
     )

@@ -121,8 +121,9 @@ pub(super) async fn heartbeat(
         finish(hosting, unread).await?;
     }
     let mut states = states.into_iter();
+    // A task that another transaction has for the moment is still the worker's: the next heartbeat tells.
     let held =
-        |is_read: bool| is_read && matches!(states.next(), Some(LeaseState::Extended { .. }));
+        |is_read: bool| is_read && states.next().is_some_and(|state| state != LeaseState::Lost);
     Ok(v1::HeartbeatDurableTaskResponse {
         held: is_read.into_iter().map(held).collect(),
     })

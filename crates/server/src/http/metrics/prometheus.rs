@@ -4,8 +4,9 @@ use everruns_durable::Result;
 use everruns_durable::admin::{Durations, Ledger, SystemHealth, Totals};
 use everruns_durable::core::CircuitState;
 use everruns_durable::persistence::model::{
-    BreakerRecord, RollupKind, RollupOutcome, StoreCounts, WorkerFilter, WorkerInfo, WorkflowStatus,
+    BreakerRecord, RollupKind, RollupOutcome, StoreCounts, WorkerInfo, WorkflowStatus,
 };
+use everruns_durable::reliability::AdmissionSample;
 
 use super::passed;
 use super::text::Text;
@@ -18,31 +19,32 @@ struct Read {
     workers: Vec<WorkerInfo>,
     breakers: Vec<BreakerRecord>,
     ledger: Ledger,
+    admission: Option<AdmissionSample>,
 }
 
 /// A page of measures.
 pub(super) async fn measure(app: &App) -> Result<String> {
     let stale_after = app.settings().worker_stale_after;
-    let now = app.store().clock(None).await?;
-    let filter = WorkerFilter {
-        heartbeat_since: now.checked_sub(stale_after).ok(),
-        ..WorkerFilter::default()
-    };
+    let view = app.client().system_view(stale_after).await?;
+    let ledger = app.samples().ledger(app, view.health.at).await?;
     let read = Read {
-        health: app.client().system_health(stale_after).await?,
-        counts: app.store().counts().await?,
-        workers: app.store().list_workers(filter).await?,
-        breakers: app.store().list_breakers().await?,
-        ledger: app.samples().ledger(app, now).await?,
+        health: view.health,
+        counts: view.counts,
+        workers: view.workers,
+        breakers: view.breakers,
+        ledger,
+        admission: app.client().admission_sample(),
     };
     let mut text = Text::default();
     read.runs(&mut text);
     read.activities(&mut text);
     read.queues(&mut text);
+    read.admission(&mut text);
     read.workers(&mut text);
     read.breakers(&mut text);
     read.names_of_the_seeds(&mut text);
     passed::measure(&mut text, &app.settings().measures.figures());
+    passed::chores(&mut text, &app.client().chore_troubles());
     Ok(text.finish())
 }
 
@@ -61,6 +63,17 @@ impl Read {
         let totals = self.totals();
         let open = self.health.running_workflows + self.health.pending_workflows;
         totals.workflows_completed + totals.workflows_failed + totals.workflows_cancelled + open
+    }
+
+    /// Open runs are counted, ended ones are the totals: no read goes through finished runs.
+    fn runs_of(&self, status: WorkflowStatus) -> u64 {
+        let totals = self.totals();
+        match status {
+            WorkflowStatus::Completed => totals.workflows_completed,
+            WorkflowStatus::Failed => totals.workflows_failed,
+            WorkflowStatus::Cancelled => totals.workflows_cancelled,
+            open => self.counts.runs.get(&open).copied().unwrap_or_default(),
+        }
     }
 
     fn runs(&self, text: &mut Text) {
@@ -98,9 +111,13 @@ impl Read {
             "durable_workflow_duration_seconds",
             "From a run's start to its end",
         );
-        text.measure("durable_workflows", "gauge", "Runs by status");
+        text.measure(
+            "durable_workflows",
+            "gauge",
+            "Runs by status: those that have not ended, and all that ever ended",
+        );
         for status in WorkflowStatus::ALL {
-            let count = self.counts.runs.get(&status).copied().unwrap_or_default();
+            let count = self.runs_of(status);
             text.value(
                 "durable_workflows",
                 &[("status", status.as_str())],
@@ -167,6 +184,31 @@ impl Read {
             "gauge",
             "Messages between runs on their way",
             number(self.counts.messages),
+        );
+        text.single(
+            "durable_counts_exact",
+            "gauge",
+            "1 if the numbers of open runs, tasks and other waiting rows are exact, 0 if one is a lower bound",
+            f64::from(u8::from(self.counts.exact)),
+        );
+    }
+
+    /// Without admission, nothing.
+    fn admission(&self, text: &mut Text) {
+        let Some(sample) = self.admission else { return };
+        if let Some(age) = sample.age {
+            text.single(
+                "durable_admission_sample_age_seconds",
+                "gauge",
+                "Age of the sample by which starts are admitted",
+                age.as_secs_f64(),
+            );
+        }
+        text.single(
+            "durable_admission_sample_failures_total",
+            "counter",
+            "Samples for admission that could not be taken",
+            number(sample.failures),
         );
     }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use everruns_durable::core::Timestamp;
-use everruns_durable::persistence::model::{Page, RunFilter, WorkflowStatus};
+use everruns_durable::persistence::model::{CountLimit, Page, RunFilter, WorkflowStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -56,15 +56,58 @@ pub(in crate::http) struct RunList {
     /// Where the next page begins; absent on the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+    /// Whether the page ended early because as many runs were examined as one request may examine;
+    /// go on with `next_cursor`, or narrow the filter.
+    partial: bool,
+}
+
+/// Which runs to count.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct CountParams {
+    /// One status, or several with commas between them.
+    #[param(
+        pattern = "^(pending|running|completed|failed|cancelled)(,(pending|running|completed|failed|cancelled))*$",
+        example = "running,failed"
+    )]
+    status: Option<String>,
+    /// Only this workflow type.
+    workflow_type: Option<String>,
+    /// Only runs with this key of yours.
+    workflow_id: Option<String>,
+    /// Only with all of these search attributes: a JSON object.
+    #[param(value_type = Option<String>, example = r#"{"customer":"A1"}"#)]
+    attributes: Option<String>,
+    /// Only children of this run.
+    parent: Option<Uuid>,
+    /// Only started at or after.
+    created_from: Option<Timestamp>,
+    /// Only started before.
+    created_until: Option<Timestamp>,
+    /// Only runs that a build could not take on.
+    blocked: Option<bool>,
+    /// Count to the end, instead of up to 10,000. A count that takes too long is refused with
+    /// `query_too_broad`.
+    exact: Option<bool>,
+    /// Ignored.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Ignored.
+    cursor: Option<String>,
 }
 
 /// How many.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::http) struct Count {
+    /// How many were counted.
     count: u64,
+    /// Whether these are all; otherwise there are at least as many.
+    exact: bool,
 }
 
 /// Runs, newest first. With a token that is limited to some types, a page may hold fewer than its limit and yet not be the last.
+/// Inputs and results are in the run itself: `GET /workflows/{id}`.
 #[utoipa::path(get, path = "/workflows", tag = "workflows", params(ListParams),
     responses((status = 200, description = "A page", body = RunList)))]
 pub(in crate::http) async fn list_workflows(
@@ -84,22 +127,31 @@ pub(in crate::http) async fn list_workflows(
     Ok(Json(RunList {
         workflows: visible.map(RunSummary::from).collect(),
         next_cursor: found.next.map(|id| cursor::after(List::Runs, &id)),
+        partial: found.partial,
     }))
 }
 
-/// How many runs there are of a kind; `limit` and `cursor` change nothing.
-#[utoipa::path(get, path = "/workflows/count", tag = "workflows", params(ListParams),
+/// How many runs there are of a kind, up to 10,000 unless `exact` is asked for; `limit` and `cursor` change nothing.
+#[utoipa::path(get, path = "/workflows/count", tag = "workflows", params(CountParams),
     responses((status = 200, description = "How many", body = Count)))]
 pub(in crate::http) async fn count_workflows(
     State(app): State<App>,
     caller: Caller,
-    Params(params): Params<ListParams>,
+    Params(params): Params<CountParams>,
 ) -> Result<Json<Count>, Problem> {
     require_type_named(&caller, params.workflow_type.as_deref())?;
     limit(params.limit)?;
-    let filter = params.filter()?.before(None);
-    let count = app.client().count(filter).await?;
-    Ok(Json(Count { count }))
+    let how_far = if params.exact.unwrap_or_default() {
+        CountLimit::Exact
+    } else {
+        CountLimit::Capped
+    };
+    let filter = params.into_list().filter()?.before(None);
+    let counted = app.client().count(filter, how_far).await?;
+    Ok(Json(Count {
+        count: counted.count,
+        exact: counted.exact,
+    }))
 }
 
 /// A run as it stands.
@@ -113,6 +165,24 @@ pub(in crate::http) async fn get_workflow(
 ) -> Result<Json<Run>, Problem> {
     caller.within_scope(&app, id).await?;
     super::show(&app, id).await.map(Json)
+}
+
+impl CountParams {
+    /// The same filters as those of a list.
+    fn into_list(self) -> ListParams {
+        ListParams {
+            status: self.status,
+            workflow_type: self.workflow_type,
+            workflow_id: self.workflow_id,
+            attributes: self.attributes,
+            parent: self.parent,
+            created_from: self.created_from,
+            created_until: self.created_until,
+            blocked: self.blocked,
+            limit: self.limit,
+            cursor: self.cursor,
+        }
+    }
 }
 
 impl ListParams {

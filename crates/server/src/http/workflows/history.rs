@@ -80,7 +80,7 @@ pub(in crate::http) struct EventList {
     next_cursor: Option<String>,
 }
 
-/// A run's events, oldest first.
+/// A run's events, oldest first. A page ends at its limit, or before the event that would make it larger than 8 MiB.
 #[utoipa::path(get, path = "/workflows/{id}/events", tag = "workflows",
     params(("id" = Uuid, Path, description = "The run"), PageParams),
     responses((status = 200, description = "A page", body = EventList)))]
@@ -167,7 +167,7 @@ pub(in crate::http) struct LogList {
     next_cursor: Option<String>,
 }
 
-/// What a run's activities logged, oldest first.
+/// What a run's activities logged, oldest first. A page ends at its limit, or before the line that would make it larger than 8 MiB.
 #[utoipa::path(get, path = "/workflows/{id}/logs", tag = "workflows",
     params(("id" = Uuid, Path, description = "The run"), PageParams),
     responses((status = 200, description = "A page", body = LogList)))]
@@ -183,9 +183,12 @@ pub(in crate::http) async fn list_logs(
         after: cursor::place(List::Logs, params.cursor.as_deref())?,
     };
     caller.run(&app, id).await?;
-    let lines = app.store().list_step_logs(filter, page).await?;
-    let (logs, next_cursor) = turn(List::Logs, page, lines, |line| line.id);
-    Ok(Json(LogList { logs, next_cursor }))
+    let found = app.store().list_step_logs(filter, page).await?;
+    let last = found.lines.last().filter(|_| found.more);
+    Ok(Json(LogList {
+        next_cursor: last.map(|line| cursor::after(List::Logs, &line.id)),
+        logs: found.lines.into_iter().map(LogView::from).collect(),
+    }))
 }
 
 /// The rows as they are shown, and a cursor behind the last if there may be more: a full page is taken for a sign of it.

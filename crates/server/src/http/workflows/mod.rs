@@ -2,6 +2,7 @@
 
 pub(super) mod batch;
 pub(super) mod find;
+mod followed;
 pub(super) mod history;
 pub(super) mod operate;
 pub(super) mod result;
@@ -13,6 +14,7 @@ pub(super) mod why;
 
 use uuid::Uuid;
 
+pub(crate) use followed::Followed;
 pub(in crate::http) use run::{Run, RunSummary, Status};
 
 use super::problem::Problem;

@@ -1,8 +1,11 @@
 //! What operators do to a run.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use everruns_durable::Deletion;
 use everruns_durable::core::{Payload, signal_types};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -128,6 +131,39 @@ pub(in crate::http) async fn reset_workflow(
         .reset_to(id, i64::try_from(request.to_sequence.0).unwrap_or(i64::MAX))
         .await?;
     super::show(&app, id).await.map(Json)
+}
+
+/// How far the deletion of a run has come.
+#[derive(Debug, serde::Serialize, ToSchema)]
+pub(in crate::http) struct DeletedRun {
+    /// The run.
+    #[schema(value_type = Uuid)]
+    id: uuid::Uuid,
+    /// Whether none of its rows is left. False: the rest is deleted in the background, and the run is gone for every request.
+    complete: bool,
+}
+
+/// How long a request waits for the deletion of a long history.
+const DELETE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Deletes a run that has ended, with all that belongs to it, for good. Its id is refused to new runs for 30 days.
+#[utoipa::path(delete, path = "/workflows/{id}", tag = "workflows",
+    params(("id" = Uuid, Path, description = "The run")),
+    responses((status = 200, description = "It is deleted", body = DeletedRun),
+        (status = 202, description = "It is deleted; rows of its long history are still being deleted", body = DeletedRun)))]
+pub(in crate::http) async fn delete_workflow(
+    State(app): State<App>,
+    caller: Caller,
+    RunId(id): RunId,
+) -> Result<(StatusCode, Json<DeletedRun>), Problem> {
+    let client = caller.acting_on(&app, id).await?;
+    let complete = client.delete_run(id, DELETE_WITHIN).await? == Deletion::Complete;
+    let status = if complete {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    Ok((status, Json(DeletedRun { id, complete })))
 }
 
 /// Tells a run what a person decided: the signal `approve`, with `{"approved", "by", "payload"}`.

@@ -1,7 +1,7 @@
 //! A run as it is shown.
 
 use everruns_durable::core::{Payload, Timestamp};
-use everruns_durable::persistence::model::{Blocked, ParentLink, RunRecord, WorkflowStatus};
+use everruns_durable::persistence::model::{self, Blocked, ParentLink, RunRecord, WorkflowStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -78,15 +78,15 @@ pub(in crate::http) struct RunSummary {
     completed_at: Option<Timestamp>,
 }
 
-impl From<RunRecord> for RunSummary {
-    fn from(run: RunRecord) -> Self {
+impl From<model::RunSummary> for RunSummary {
+    fn from(run: model::RunSummary) -> Self {
         Self {
             id: run.id,
             workflow_id: run.business_id,
             workflow_type: run.workflow_type,
             version: run.version,
             status: run.status.into(),
-            parent_id: run.parent.map(|parent| parent.run_id),
+            parent_id: run.parent_id,
             blocked: run.blocked.map(Into::into),
             created_at: run.created_at,
             started_at: run.started_at,

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
+use super::followed::Following;
 use super::history::EventView;
 use crate::App;
 use crate::auth::{Denied, WatchedPass};
@@ -20,9 +21,8 @@ use crate::http::extract::{Params, RunId};
 use crate::http::guard::Caller;
 use crate::http::problem::{Code, Problem};
 
-/// How long a stream waits before it looks again: this after something happened, then longer up to the second.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+/// Until a stream tries again after the store could not be read.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Most events of one look; a long history is sent look by look.
 const BATCH_MAX: usize = 500;
@@ -56,12 +56,13 @@ pub(in crate::http) async fn stream_events(
     };
     caller.run(&app, id).await?;
     let pass = app.watched(caller.into_pass());
+    let following = app.followed().follow(&app, id);
     let follow = Follow {
         app,
         id,
         pass,
         after,
-        pause: LOOK_AGAIN,
+        following,
         over: false,
     };
     // What follows one look is one batch; the stream ends after the batch that says so.
@@ -97,7 +98,7 @@ struct Follow {
     id: Uuid,
     pass: WatchedPass,
     after: i64,
-    pause: Duration,
+    following: Following,
     over: bool,
 }
 
@@ -113,17 +114,24 @@ impl Follow {
         }
         loop {
             let store = self.app.store();
+            let unread;
             let (batch, ended) = match store.list_events(self.id, self.after, BATCH_MAX).await {
-                Ok(Some(page)) => self.read(page),
+                Ok(Some(page)) => {
+                    // Events that retention has deleted are not waited for in a hurry.
+                    unread = page.events.is_empty() && page.run.sequence > self.after;
+                    self.read(page)
+                }
                 Ok(None) => return self.close(Vec::new(), "end"),
-                Err(error) if error.is_retryable() => (Vec::new(), false),
+                Err(error) if error.is_retryable() => {
+                    unread = true;
+                    (Vec::new(), false)
+                }
                 Err(_) => return self.close(Vec::new(), "end"),
             };
             if ended {
                 return self.close(batch, "end");
             }
             if !batch.is_empty() {
-                self.pause = LOOK_AGAIN;
                 return Some(batch);
             }
             let draining = self.app.draining().clone();
@@ -131,9 +139,9 @@ impl Follow {
                 biased;
                 () = draining.cancelled() => return self.close(Vec::new(), "goaway"),
                 denied = self.pass.lost() => return self.deny(denied),
-                () = tokio::time::sleep(self.pause) => {}
+                () = tokio::time::sleep(TRY_AGAIN), if unread => {}
+                () = self.following.has_news(self.after), if !unread => {}
             }
-            self.pause = (self.pause * 2).min(LOOK_AT_LEAST_EVERY);
         }
     }
 
@@ -142,7 +150,8 @@ impl Follow {
         if let Some(last) = page.events.last() {
             self.after = last.sequence_num;
         }
-        let ended = page.run.status.is_terminal() && self.after >= page.run.sequence;
+        let nothing_more = page.events.is_empty() || self.after >= page.run.sequence;
+        let ended = page.run.status.is_terminal() && nothing_more;
         (page.events.into_iter().filter_map(shown).collect(), ended)
     }
 

@@ -49,6 +49,14 @@ enum WaitKind {
     Ended,
     /// Another build.
     Blocked { build: String, reason: String },
+    /// Something of the run that the store cannot handle and that is set aside.
+    SetAside {
+        /// `deadline`, `timer`, `task`, `lease` or `message`.
+        what: String,
+        reason: String,
+        attempts: u32,
+        next_try: Timestamp,
+    },
     /// Its turn.
     Turn {
         since: Timestamp,
@@ -155,6 +163,12 @@ impl From<Wait> for WaitView {
         let what = match wait {
             Wait::Ended { .. } => WaitKind::Ended,
             Wait::Blocked { build, reason } => WaitKind::Blocked { build, reason },
+            Wait::SetAside(aside) => WaitKind::SetAside {
+                what: aside.kind.as_str().to_owned(),
+                reason: aside.reason,
+                attempts: aside.attempts,
+                next_try: aside.next_try,
+            },
             Wait::Turn {
                 since,
                 owner,

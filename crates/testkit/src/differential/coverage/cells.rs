@@ -41,6 +41,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
             "rejected, activity id in use",
             "rejected, timer id in use",
             "rejected, reset outside",
+            "rejected, too many attributes",
             "refused",
         ],
     ),
@@ -136,6 +137,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ("set_worker_status", CHANGED),
     ("deregister_worker", CHANGED),
     ("stop_silent_workers", ROWS),
+    ("get_dead_letter", FOUND),
     ("list_dlq", ROWS),
     (
         "decide_dead_letter",
@@ -159,6 +161,7 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ("claim_outbox", &["rows", "no rows", "refused"]),
     ("finish_outbox", CHANGED),
     ("get_run", FOUND),
+    ("summarize_runs", FOUND),
     ("list_runs", ROWS),
     ("count_runs", &["some", "none"]),
     ("get_attributes", ROWS),
@@ -166,8 +169,15 @@ pub(super) const CELLS: &[(&str, &[&str])] = &[
     ("list_events", FOUND),
     ("list_step_logs", ROWS),
     ("counts", &["read"]),
+    ("run_marks", FOUND),
+    ("count_waiting", &["some"]),
     ("rollups", ROWS),
     ("purge_runs", &["some", "none"]),
+    ("purge_old", &["some", "none"]),
+    (
+        "delete_run",
+        &["deleted", "deleted before", "not found", "open"],
+    ),
     (
         "state of runs",
         &[

@@ -1,10 +1,10 @@
 //! The names of the outcomes in an answer.
 
 use everruns_durable::persistence::model::{
-    Committed, DeadLetterDecision, DecisionOutcome, FinishOutcome, Fired, LeaseState, Next,
-    ReapedTask, Rejection, Relayed, ScheduleOutcome, SendOutcome, SendRejection, StartOutcome,
-    StartRejection, StartRun, TaskPlace, TaskRelease, TerminateOutcome, TurnCommit, TurnOutcome,
-    WorkerStatus,
+    Committed, DeadLetterDecision, DecisionOutcome, DeleteOutcome, FinishOutcome, Fired,
+    LeaseState, Next, ReapedTask, Rejection, Relayed, RunCount, ScheduleOutcome, SendOutcome,
+    SendRejection, StartOutcome, StartRejection, StartRun, TaskPlace, TaskRelease,
+    TerminateOutcome, TurnCommit, TurnOutcome, WorkerStatus,
 };
 
 use super::super::request::{Answer, Request};
@@ -69,9 +69,19 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
         A::StopSilentWorkers(rows) => list(rows),
         A::ListDlq(rows) => list(rows),
         A::DecideDeadLetter(outcome) => vec![decision(request, outcome)],
-        A::PurgeDlq(count) | A::CountRuns(count) | A::PurgeRuns(count) => {
+        A::PurgeDlq(count) | A::CountRuns(RunCount { count, .. }) | A::PurgeRuns(count) => {
             vec![if *count > 0 { "some" } else { "none" }]
         }
+        A::PurgeOld(purged) => vec![if purged.rows() > 0 { "some" } else { "none" }],
+        A::DeleteRun(outcome) => vec![match outcome {
+            DeleteOutcome::Deleted | DeleteOutcome::Deleting => "deleted",
+            DeleteOutcome::AlreadyDeleted => "deleted before",
+            DeleteOutcome::NotFound => "not found",
+            DeleteOutcome::Open(_) => "open",
+            DeleteOutcome::Undelivered => "undelivered",
+        }],
+        A::GetDeadLetter(row) => vec![found(row.is_some())],
+        A::SummarizeRuns(rows) => rows.iter().map(|row| found(row.is_some())).collect(),
         A::GetBreaker(row) => vec![found(row.is_some())],
         A::ListBreakers(rows) => list(rows),
         A::GetOnce(row) => vec![found(row.is_some())],
@@ -81,11 +91,13 @@ pub(super) fn of(request: &Request, answer: &Answer) -> Vec<&'static str> {
         },
         A::ClaimOutbox(rows) => list(rows),
         A::GetRun(row) => vec![found(row.is_some())],
-        A::ListRuns(rows) => list(rows),
+        A::ListRuns(page) => list(&page.runs),
         A::GetAttributes(rows) => vec![if rows.is_empty() { "no rows" } else { "rows" }],
         A::ListTasks(rows) => list(rows),
-        A::ListStepLogs(rows) => list(rows),
+        A::ListStepLogs(page) => list(&page.lines),
         A::Counts(_) => vec!["read"],
+        A::RunMarks(rows) => rows.iter().map(|row| found(row.is_some())).collect(),
+        A::CountWaiting(count) => vec![if *count == 0 { "none" } else { "some" }],
         A::Rollups(rows) => list(rows),
     }
 }
@@ -151,6 +163,7 @@ fn rejection(why: &Rejection) -> &'static str {
         } => "rejected, activity id in use",
         Rejection::IdInUse { .. } => "rejected, timer id in use",
         Rejection::ResetOutside { .. } => "rejected, reset outside",
+        Rejection::Attributes { .. } => "rejected, too many attributes",
     }
 }
 
@@ -178,6 +191,7 @@ const fn lease(state: &LeaseState) -> &'static str {
     match state {
         LeaseState::Extended { .. } => "extended",
         LeaseState::Lost => "lost",
+        LeaseState::Unknown => "unknown",
     }
 }
 

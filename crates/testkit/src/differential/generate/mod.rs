@@ -127,7 +127,9 @@ impl Generator {
             357..365 => self.dead_letters(session),
             365..371 => self.outbox(session),
             371..379 => self.breakers_and_once(),
-            379..382 => self.purge_runs(),
+            379..381 => self.purge_runs(),
+            381 if self.random.percent(50) => self.purge_old(),
+            381 => self.delete_run(),
             382..384 => {
                 self.write_script();
                 self.fire_due()

@@ -2,8 +2,8 @@
 
 use durable_core::{CircuitState, Payload};
 use everruns_durable::persistence::model::{
-    BreakerRecord, ClaimOutbox, DeadLetterDecision, OutboxResult, OverlapPolicy, PurgeRuns,
-    ScheduleRecord, WorkerBeat, WorkerInfo, WorkerStatus, after,
+    BreakerRecord, ClaimOutbox, DeadLetterDecision, OutboxResult, OverlapPolicy, PurgeOld,
+    PurgeRuns, ScheduleRecord, WorkerBeat, WorkerInfo, WorkerStatus, after,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -146,7 +146,10 @@ impl Generator {
                 filter: self.dlq_filter(session),
                 max,
             }),
-            1..3 => Intent::Plain(Request::ListDlq {
+            1 => Intent::Plain(Request::GetDeadLetter {
+                id: self.letter(session),
+            }),
+            2 => Intent::Plain(Request::ListDlq {
                 filter: self.dlq_filter(session),
                 page: self.page(),
             }),
@@ -258,6 +261,37 @@ impl Generator {
             version: 0,
             updated_at: Timestamp::UNIX_EPOCH,
         }
+    }
+
+    /// Details by their age, all of them: with a limit the store chooses which go.
+    pub(super) fn purge_old(&mut self) -> Intent {
+        let mut before = |age| self.random.percent(50).then_some(age);
+        let ages = [(); 7].map(|()| before(30_000));
+        let [history, updates, logs, outbox, letters, results, workers] =
+            ages.map(|age| age.map(|age| self.ago(age)));
+        Intent::Plain(Request::PurgeOld {
+            purge: PurgeOld {
+                history_before: history,
+                // The audit misses a young signal in the ledger; conformance covers its deletion.
+                signals_before: None,
+                updates_before: updates,
+                logs_before: logs,
+                outbox_before: outbox,
+                letters_before: letters,
+                results_before: results,
+                workers_before: workers,
+                // Shards count the same hour, each for itself.
+                rollups_before: None,
+                max: 100_000,
+                now: None,
+            },
+        })
+    }
+
+    pub(super) fn delete_run(&mut self) -> Intent {
+        let again = self.random.percent(30) && !self.retired.is_empty();
+        let run = if again { self.retired() } else { self.run() };
+        Intent::Plain(Request::DeleteRun { run })
     }
 
     pub(super) fn purge_runs(&mut self) -> Intent {

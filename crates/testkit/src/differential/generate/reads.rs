@@ -1,8 +1,8 @@
 //! Reads.
 
 use everruns_durable::persistence::model::{
-    DeadLetterState, DlqFilter, LetterRank, RunFilter, ScheduleFilter, StepLogFilter, TaskFilter,
-    TaskRank, TaskStatus, WorkerFilter, WorkerStatus, WorkflowStatus,
+    CountLimit, DeadLetterState, DlqFilter, LetterRank, RunFilter, ScheduleFilter, StepLogFilter,
+    TaskFilter, TaskRank, TaskStatus, WorkerFilter, WorkerStatus, WorkflowStatus,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -20,7 +20,7 @@ impl Generator {
         } else {
             self.run()
         };
-        Intent::Plain(match self.random.below(15) {
+        Intent::Plain(match self.random.below(17) {
             0 => Request::LoadTurns {
                 runs: vec![run, self.run()],
             },
@@ -35,6 +35,9 @@ impl Generator {
             3 => Request::ListWorkers {
                 filter: self.worker_filter(),
             },
+            4 if self.random.percent(50) => Request::SummarizeRuns {
+                runs: vec![run, self.run(), run],
+            },
             4 => Request::GetRun { run },
             5..8 => Request::ListRuns {
                 filter: self.run_filter(),
@@ -42,6 +45,11 @@ impl Generator {
             },
             8 => Request::CountRuns {
                 filter: self.run_filter(),
+                limit: if self.random.percent(50) {
+                    CountLimit::Capped
+                } else {
+                    CountLimit::Exact
+                },
             },
             9 => Request::GetAttributes { run },
             10 => Request::ListTasks {
@@ -62,6 +70,12 @@ impl Generator {
                 limit: self.random.pick(&[0, 1, 5, 1_000_000]),
             },
             13 => Request::Counts {},
+            15 => Request::RunMarks {
+                runs: vec![run, self.run(), run],
+            },
+            14 => Request::CountWaiting {
+                at_most: self.random.pick(&[0, 1, 3, 1_000_000, u64::MAX]),
+            },
             _ => Request::Rollups {
                 from: self
                     .random
@@ -118,13 +132,20 @@ impl Generator {
         }
     }
 
-    pub(super) fn dlq_filter(&mut self, session: &Session) -> DlqFilter {
-        // Tasks that were leased lately: some are dead by now.
+    /// A task that was leased lately: some are dead by now.
+    pub(super) fn letter(&mut self, session: &Session) -> Uuid {
         let leases = session.leases.values().rev().take(25);
         let letters: Vec<Uuid> = leases.map(|(lease, _)| lease.task_id).collect();
-        let by_id = !letters.is_empty() && self.random.percent(20);
+        if letters.is_empty() {
+            return id(0, 9);
+        }
+        self.random.pick(&letters)
+    }
+
+    pub(super) fn dlq_filter(&mut self, session: &Session) -> DlqFilter {
+        let letter = self.letter(session);
         DlqFilter {
-            id: by_id.then(|| self.random.pick(&letters)),
+            id: self.random.percent(20).then_some(letter),
             run_id: self.random.percent(25).then(|| self.run()),
             activity_type: self.random.percent(25).then(|| self.activity_type()),
             state: self

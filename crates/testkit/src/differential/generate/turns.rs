@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use durable_core::WorkflowEvent;
+use durable_core::{AttributeValue, WorkflowEvent};
+use everruns_durable::persistence::limits::ATTRIBUTES_MAX;
 use everruns_durable::persistence::model::{
     ClosePolicy, LeaseRequest, NewChild, NewOutboxEvent, NewTask, NewTimer, Next, OutSignal,
     TaskEnd, TurnCommit, UpdateAnswer, WorkflowStatus,
@@ -98,7 +99,9 @@ impl Generator {
         } else {
             Vec::new()
         };
-        let facts = match self.random.below(if ends { 30 } else { 8 }) {
+        content.unread_rest = ends && self.random.percent(30);
+        let all_but_few = if ends && !content.unread_rest { 30 } else { 6 };
+        let facts = match self.random.below(all_but_few) {
             0 => FactsTaken::None,
             1 => FactsTaken::AllBut(1),
             _ => FactsTaken::All,
@@ -166,6 +169,7 @@ impl Generator {
             expected_sequence: 0,
             expected_epoch: 0,
             facts_through: 0,
+            unread_rest: false,
             finished_tasks: Vec::new(),
             fired_timers: Vec::new(),
             events: Vec::new(),
@@ -219,6 +223,9 @@ impl Generator {
             let value = self.random.percent(70).then(|| self.attribute());
             turn.attributes.insert(self.name(ATTRIBUTES), value);
         }
+        if self.random.one_in(60) {
+            self.fill_attributes(turn);
+        }
         if self.random.one_in(8) {
             turn.outbox = vec![self.outbox_event(run)];
         }
@@ -230,6 +237,21 @@ impl Generator {
                 worker_id: self.worker(),
                 lease: self.lease_length().max(ms(1)),
             });
+        }
+    }
+
+    /// As many search attributes as a run may have: too many for a run that has others and keeps
+    /// them.
+    fn fill_attributes(&mut self, turn: &mut TurnCommit) {
+        turn.attributes.clear();
+        let kind = self.random.pick(&["x", "y"]);
+        for i in 0..ATTRIBUTES_MAX {
+            let value = Some(AttributeValue::Int(1));
+            turn.attributes.insert(format!("{kind}{i}"), value);
+        }
+        if self.random.percent(50) {
+            let others = ATTRIBUTES.iter().map(|name| ((*name).to_owned(), None));
+            turn.attributes.extend(others);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Where a seed has a codec, the store has no payload in the clear; where it has none, it has no other.
 
-use durable_core::{Failure, Payload, signal_types};
-use everruns_durable::persistence::model::{Dump, RunDump, SignalRecord, UpdateState};
+use durable_core::{Failure, Payload, WorkflowEvent, signal_types};
+use everruns_durable::persistence::model::{
+    Dump, HistoryEvent, RunDump, SignalRecord, UpdateState,
+};
 
 use super::Scene;
 use crate::sim::tally::Happening;
@@ -59,7 +61,12 @@ fn of_run(dump: &RunDump) -> Vec<(&'static str, Payload)> {
         ("result", run.result.clone()),
     ];
     all.extend(run.error.iter().flat_map(details));
-    for event in &dump.events {
+    // An end keeps such a signal as the store wrote it: see below.
+    let is_the_stores = |event: &&HistoryEvent| {
+        matches!(&event.event, WorkflowEvent::SignalReceived { signal, unread: true }
+            if signal.signal_type == signal_types::CANCEL && signal.payload == Payload::null())
+    };
+    for event in dump.events.iter().filter(|event| !is_the_stores(event)) {
         let name = event.event.event_type();
         match event.event.payload() {
             Some(payload) => all.push((name, payload.clone())),

@@ -4,12 +4,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use crate::persistence::postgres::Postgres;
+use crate::persistence::Shards;
 use crate::persistence::postgres::bind::{Param, value};
-use crate::persistence::postgres::sqlstate::store_error;
 use crate::persistence::postgres::wire::Wire;
-use crate::persistence::sql::tx::Concern;
-use crate::persistence::{Shards, StoreResult};
 
 /// A statement in the making.
 pub(in crate::persistence::postgres) struct Query<'a> {
@@ -23,6 +20,12 @@ impl<'a> Query<'a> {
             sql: start.to_owned(),
             params: Vec::new(),
         }
+    }
+
+    /// The same, to be explained instead of carried out.
+    pub(in crate::persistence::postgres) fn explained(mut self) -> Self {
+        self.sql.insert_str(0, "EXPLAIN ");
+        self
     }
 
     /// Adds a fixed text.
@@ -68,25 +71,31 @@ impl<'a> Query<'a> {
             .with_some(" AND t.workflow_id = $?", run_id, Type::UUID)
     }
 
+    /// Sends it between two plain statements, in one round trip.
+    pub(in crate::persistence::postgres) async fn send_within(
+        &self,
+        wire: &Wire<'_>,
+        before: &str,
+        after: &str,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let sql = wire.shared().catalog.schema().render(&self.sql);
+        wire.ad_hoc_within(before, &sql, &self.params(), after)
+            .await
+    }
+
     /// Sends it.
     pub(in crate::persistence::postgres) async fn send(
         &self,
         wire: &Wire<'_>,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let sql = wire.shared().catalog.schema().render(&self.sql);
-        let params: Vec<(&(dyn ToSql + Sync), Type)> = self
-            .params
-            .iter()
-            .map(|(param, type_)| (&**param as _, type_.clone()))
-            .collect();
-        wire.ad_hoc(&sql, &params).await
+        wire.ad_hoc(&sql, &self.params()).await
     }
-}
 
-impl Postgres {
-    /// Sends it on a connection of its own.
-    pub(super) async fn list(&self, query: &Query<'_>) -> StoreResult<Vec<Row>> {
-        let wire = self.wire(Concern::Registry).await?;
-        query.send(&wire).await.map_err(store_error)
+    fn params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+        let params = self.params.iter();
+        params
+            .map(|(param, type_)| (&**param as _, type_.clone()))
+            .collect()
     }
 }

@@ -3,7 +3,7 @@
 mod audit;
 mod counts;
 pub(super) mod dlq;
-mod dump;
+pub(super) mod dump;
 pub(super) mod filter;
 mod registry;
 mod runs;

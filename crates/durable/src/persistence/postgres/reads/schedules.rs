@@ -31,7 +31,7 @@ impl Postgres {
             value(limit(page.offset)),
         ];
         let call = Call::new(&schedules::LIST_SCHEDULES, params);
-        read_all(&self.read_one(Concern::Registry, call).await?, record)
+        read_all(&self.look_up(call).await?, record)
     }
 
     pub(in crate::persistence::postgres) async fn read_clock(&self) -> StoreResult<Timestamp> {

@@ -9,17 +9,29 @@ use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{at, limit};
 use crate::persistence::postgres::reader::read_all;
 use crate::persistence::postgres::rows;
-use crate::persistence::postgres::sql::tasks::task_columns;
+use crate::persistence::postgres::sql::tasks::listed_task_columns;
 
 impl Postgres {
+    /// Pending tasks of a type are read in the order of the claims' index. For anything else a
+    /// shard's
+    /// queue, which holds no finished work, is looked through, as far as the time limit allows: an
+    /// index for it would be written with every task.
     pub(in crate::persistence::postgres) async fn query_tasks(
         &self,
         filter: &TaskFilter,
         page: Page,
     ) -> StoreResult<Vec<TaskRecord>> {
-        let mut query = Query::new(concat!("SELECT ", task_columns!()));
-        query.text(" FROM {s}.durable_task_queue AS t WHERE TRUE");
+        let mut query = Query::new(concat!("SELECT ", listed_task_columns!()));
         query
+            .text(" FROM (SELECT c.*")
+            .with(
+                " FROM generate_series(0, $? - 1) AS shard(n)",
+                i32::from(self.shards.count()),
+                Type::INT4,
+            )
+            .text(" CROSS JOIN LATERAL (SELECT t.partition_key, t.workflow_id, t.id")
+            .text(", t.priority, t.visible_at FROM {s}.durable_task_queue AS t")
+            .text(" WHERE t.partition_key = shard.n")
             .of_run(self.shards, filter.run_id)
             .with_some(
                 " AND t.activity_type = $?",
@@ -43,10 +55,18 @@ impl Postgres {
                 .with(", $?", after.id, Type::UUID)
                 .with(", $?))", after.run_id, Type::UUID);
         }
+        let reach = page.rows().saturating_add(page.offset);
         query
             .text(" ORDER BY t.priority DESC, t.visible_at, t.id, t.workflow_id")
+            .with(" LIMIT $?) AS c", limit(reach), Type::INT8)
+            .text(" ORDER BY c.priority DESC, c.visible_at, c.id, c.workflow_id")
             .with(" LIMIT $?", limit(page.rows()), Type::INT8)
-            .with(" OFFSET $?", limit(page.offset), Type::INT8);
-        read_all(&self.list(&query).await?, rows::tasks::record)
+            .with(" OFFSET $?) AS k", limit(page.offset), Type::INT8)
+            .text(
+                " CROSS JOIN LATERAL (SELECT * FROM {s}.durable_task_queue AS q \
+                 WHERE q.partition_key = k.partition_key AND q.workflow_id = k.workflow_id \
+                 AND q.id = k.id LIMIT 1) AS t ORDER BY t.priority DESC, t.visible_at, t.id, t.workflow_id",
+            );
+        read_all(&self.scan(&query).await?, rows::tasks::listed)
     }
 }

@@ -7,7 +7,7 @@ use crate::persistence::model::HistoryEvent;
 use crate::persistence::postgres::bind::{Call, at, column, nullable, payload, value};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::events;
-use crate::persistence::sql::rows::EventRow;
+use crate::persistence::sql::rows::{EventRow, KeepUnread};
 
 /// New events of a shard.
 pub(in crate::persistence::postgres) fn insert<'a>(
@@ -25,6 +25,23 @@ pub(in crate::persistence::postgres) fn insert<'a>(
         nullable(rows, |r| payload(&r.event.payload)),
     ];
     Call::new(&events::INSERT_EVENTS, params)
+}
+
+/// Waiting signals of a shard that become unread events.
+pub(in crate::persistence::postgres) fn keep_unread<'a>(
+    shard: i32,
+    now: Timestamp,
+    rows: &[&'a KeepUnread],
+) -> Call<'a> {
+    let params = vec![
+        value(shard),
+        value(at(now)),
+        column(rows, |r| r.run_id),
+        column(rows, |r| r.slice.first),
+        column(rows, |r| r.slice.last),
+        column(rows, |r| r.sequence),
+    ];
+    Call::new(&events::KEEP_UNREAD, params)
 }
 
 /// An event in its place.

@@ -7,6 +7,7 @@ use crate::persistence::model::{Message, MessageRecord};
 use crate::persistence::postgres::bind::{Call, column, json, nullable, payload, value};
 use crate::persistence::postgres::reader::Reader;
 use crate::persistence::postgres::sql::messages;
+use crate::persistence::postgres::statement::Statement;
 use crate::persistence::sql::rows::MessageKey;
 
 /// New messages of a shard.
@@ -39,6 +40,27 @@ pub(in crate::persistence::postgres) fn delete<'a>(
         column(rows, |(_, _, idx)| *idx),
     ];
     Call::new(&messages::DELETE_MESSAGES, params)
+}
+
+/// Messages of a shard by their keys.
+pub(in crate::persistence::postgres) fn read<'a>(shard: i32, keys: &'a [MessageKey]) -> Call<'a> {
+    by_key(&messages::READ_MESSAGES, shard, keys)
+}
+
+/// Where the messages of senders stand, each sender's up to one of them.
+pub(in crate::persistence::postgres) fn up_to<'a>(shard: i32, last: &'a [MessageKey]) -> Call<'a> {
+    by_key(&messages::MESSAGES_UP_TO, shard, last)
+}
+
+fn by_key<'a>(statement: &'static Statement, shard: i32, keys: &'a [MessageKey]) -> Call<'a> {
+    let keys: Vec<&MessageKey> = keys.iter().collect();
+    let params = vec![
+        value(shard),
+        column(&keys, |(sender, _, _)| *sender),
+        column(&keys, |(_, sequence_num, _)| *sequence_num),
+        column(&keys, |(_, _, idx)| *idx),
+    ];
+    Call::new(statement, params)
 }
 
 /// A message.

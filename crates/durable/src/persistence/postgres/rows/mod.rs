@@ -9,6 +9,7 @@ pub(super) mod letters;
 pub(super) mod logs;
 pub(super) mod messages;
 pub(super) mod outbox;
+pub(super) mod purges;
 pub(super) mod registry;
 pub(super) mod rollups;
 pub(super) mod runs;

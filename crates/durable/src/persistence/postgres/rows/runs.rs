@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{
-    Blocked, ClosePolicy, Owner, ParentLink, RunRecord, WorkflowStatus,
+    Blocked, ClosePolicy, Owner, ParentLink, RunRecord, RunSummary, WorkflowStatus,
 };
 use crate::persistence::postgres::bind::{
     Call, Param, at, column, int, json, maybe_at, nullable, payload, trace, value,
@@ -133,6 +133,26 @@ pub(in crate::persistence::postgres) fn advance<'a>(shard: i32, rows: &[&'a RunH
         column(rows, |r| r.line_count),
     ];
     Call::new(&sql::ADVANCE_RUNS, params)
+}
+
+/// A run as lists show it.
+pub(in crate::persistence::postgres) fn summary(row: &mut Reader<'_>) -> StoreResult<RunSummary> {
+    Ok(RunSummary {
+        id: row.next()?,
+        workflow_type: row.next()?,
+        version: row.next()?,
+        business_id: row.next()?,
+        status: row.name(WorkflowStatus::parse)?,
+        parent_id: row.next()?,
+        blocked: blocked(row)?.map(Blocked::listed),
+        sequence: row.next()?,
+        iteration: row.u32()?,
+        epoch: row.u32()?,
+        created_at: row.at()?,
+        updated_at: row.at()?,
+        started_at: row.maybe_at()?,
+        completed_at: row.maybe_at()?,
+    })
 }
 
 /// A whole run; the order is that of `run_columns`.

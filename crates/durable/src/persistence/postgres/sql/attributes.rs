@@ -21,6 +21,12 @@ statements! {
         USING (SELECT $1 AS shard, unnest($2) AS workflow_id, unnest($3) AS name OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.name = k.name";
 
+    /// Names of the attributes of runs. Primary key by its first two columns.
+    READ_ATTRIBUTE_NAMES [INT4, UUID_ARRAY] = "
+        SELECT t.workflow_id, t.name
+        FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
+        JOIN {s}.durable_search_attributes AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.run_id";
+
     /// A run's attributes. Primary key by its first two columns.
     READ_ATTRIBUTES [INT4, UUID] = "
         SELECT workflow_id, name, kind, value_text, value_int, value_double, value_bool, value_time

@@ -18,14 +18,17 @@ statements! {
         SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8),
                unnest($9), unnest($10)");
 
-    /// The oldest rows from before an instant go. Primary key, which is in the order of time.
+    /// The oldest rows from before an instant go; answers how many. Primary key, which is in the order of time.
     FORGET_AUDIT [UUID, TIMESTAMPTZ, INT8] = "
-        DELETE FROM {s}.durable_audit
-        WHERE id = ANY(ARRAY(
-            SELECT id FROM {s}.durable_audit WHERE id < $1 AND at < $2 ORDER BY id LIMIT $3))";
+        WITH gone AS (
+            DELETE FROM {s}.durable_audit
+            WHERE id = ANY(ARRAY(
+                SELECT id FROM {s}.durable_audit WHERE id < $1 AND at < $2 ORDER BY id LIMIT $3))
+            RETURNING 1)
+        SELECT count(*) FROM gone";
 
     /// All rows.
-    DUMP_AUDIT [] = concat!("
+    DUMP_AUDIT [] for Proof = concat!("
         SELECT ", audit_columns!(), "
         FROM {s}.durable_audit
         ORDER BY id");

@@ -41,6 +41,7 @@ pub(super) mod signals;
 pub(super) mod tasks;
 pub(super) mod timers;
 pub(super) mod updates;
+pub(super) mod walk;
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Statement> {
@@ -70,6 +71,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Statement> {
         tasks::ALL,
         timers::ALL,
         updates::ALL,
+        walk::ALL,
     ]
     .into_iter()
     .flatten()

@@ -44,17 +44,27 @@ statements! {
               OFFSET 0) AS k
         WHERE t.partition_key = ANY(ARRAY[k.shard]) AND t.workflow_id = k.workflow_id AND t.id = k.id";
 
-    /// Claims due events. Index `open`, in its order, passing over those locked by others.
-    CLAIM_OUTBOX [INT4, INT8, UUID, INT8, TIMESTAMPTZ] = concat!("
+    /// Claims due events, as many as have no more than $6 bytes together, the first in any case.
+    /// Index `open`, in its order, passing over those locked by others.
+    CLAIM_OUTBOX [INT4, INT8, UUID, INT8, TIMESTAMPTZ, INT8] = concat!("
         WITH clock AS MATERIALIZED (SELECT COALESCE($5, clock_timestamp()) AS now),
         pick AS MATERIALIZED (
-            SELECT $1 AS shard, o.workflow_id, o.id, o.available_at
-            FROM {s}.durable_outbox AS o
-            WHERE o.partition_key = $1 AND o.state IN ('pending', 'in_flight')
-              AND o.available_at <= (SELECT now FROM clock)
-            ORDER BY o.available_at, o.id, o.workflow_id
-            LIMIT $2
-            FOR UPDATE SKIP LOCKED
+            SELECT f.shard, f.workflow_id, f.id, f.available_at
+            FROM (
+                SELECT $1 AS shard, c.workflow_id, c.id, c.available_at, c.bytes,
+                       sum(c.bytes) OVER (ORDER BY c.available_at, c.id, c.workflow_id) AS total
+                FROM (
+                    SELECT o.workflow_id, o.id, o.available_at,
+                           GREATEST(COALESCE(octet_length(o.payload), 0), 1)::int8 AS bytes
+                    FROM {s}.durable_outbox AS o
+                    WHERE o.partition_key = $1 AND o.state IN ('pending', 'in_flight')
+                      AND o.available_at <= (SELECT now FROM clock)
+                    ORDER BY o.available_at, o.id, o.workflow_id
+                    LIMIT $2
+                    FOR UPDATE SKIP LOCKED
+                ) AS c
+            ) AS f
+            WHERE f.total <= $6 OR f.total = f.bytes
         )
         UPDATE {s}.durable_outbox AS t
         SET state = 'in_flight', attempts = t.attempts + 1, token = $3,

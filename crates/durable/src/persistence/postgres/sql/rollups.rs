@@ -14,11 +14,14 @@ statements! {
         SET count = t.count + excluded.count, total_ms = t.total_ms + excluded.total_ms,
             wait_ms = t.wait_ms + excluded.wait_ms";
 
-    /// Totals since an hour, all slots and shards together.
-    READ_ROLLUPS [TIMESTAMPTZ] = "
+    /// Totals of a shard since an hour, all slots together, the earliest first. By the primary key,
+    /// in its order.
+    READ_ROLLUPS [INT4, TIMESTAMPTZ, INT8] = "
         SELECT hour, kind, name, outcome, duration_exp, sum(count)::BIGINT, sum(total_ms)::BIGINT,
             sum(wait_ms)::BIGINT
         FROM {s}.durable_rollups
-        WHERE hour >= $1
-        GROUP BY hour, kind, name, outcome, duration_exp";
+        WHERE partition_key = $1 AND hour >= $2
+        GROUP BY hour, kind, name, outcome, duration_exp
+        ORDER BY hour, kind, name, outcome, duration_exp
+        LIMIT $3";
 }

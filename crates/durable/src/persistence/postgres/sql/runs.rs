@@ -15,9 +15,65 @@ macro_rules! run_columns {
 }
 pub(in crate::persistence::postgres) use run_columns;
 
-statements! {
-    /// Locks runs and reads what a write has to know. Primary key; locks in the order of ids.
-    LOCK_RUNS [INT4, UUID_ARRAY] = "
+/// A run as a turn needs it, in the order of `run_columns`: the input only while the run (or
+/// iteration) has not begun, so that the input of a run under way is not taken out of TOAST.
+macro_rules! turn_columns {
+    () => {
+        "id, workflow_type, version, business_id, idempotency_key, fingerprint, status, \
+         CASE WHEN sequence_num = history_start THEN input END AS input, \
+         result, error, memo, trace_id, span_id, trace_flags, parent_id, parent_child_id, \
+         parent_epoch, parent_iteration, parent_close_policy, has_children, sequence_num, \
+         history_start, iteration, epoch, arrivals, consumed, last_turn, ready_at, owner_id, \
+         owner_expires_at, blocked_build, blocked_reason, execution_deadline, run_deadline, \
+         run_timeout_ms, created_at, updated_at, started_at, completed_at"
+    };
+}
+
+/// What a list shows of a run, in the order in which `rows::runs::summary` reads it. No payload: a
+/// column that is not named here is not taken out of TOAST.
+macro_rules! summary_columns {
+    ($table:literal) => {
+        concat!(
+            $table,
+            ".id, ",
+            $table,
+            ".workflow_type, ",
+            $table,
+            ".version, ",
+            $table,
+            ".business_id, ",
+            $table,
+            ".status, ",
+            $table,
+            ".parent_id, ",
+            $table,
+            ".blocked_build, ",
+            $table,
+            ".blocked_reason, ",
+            $table,
+            ".sequence_num, ",
+            $table,
+            ".iteration, ",
+            $table,
+            ".epoch, ",
+            $table,
+            ".created_at, ",
+            $table,
+            ".updated_at, ",
+            $table,
+            ".started_at, ",
+            $table,
+            ".completed_at"
+        )
+    };
+}
+pub(in crate::persistence::postgres) use summary_columns;
+
+/// What a write has to know of a run, in the order in which `rows::runs::head` reads it, locked in
+/// the order of ids.
+macro_rules! lock_runs {
+    () => {
+        "
         SELECT id, workflow_type, business_id, idempotency_key, fingerprint, status, parent_id,
                parent_child_id, parent_epoch, parent_iteration, parent_close_policy, has_children,
                sequence_num, history_start, iteration, epoch, arrivals, consumed, last_turn,
@@ -27,11 +83,44 @@ statements! {
         FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id
         ORDER BY t.id
-        FOR UPDATE OF t";
+        FOR UPDATE OF t"
+    };
+}
+
+statements! {
+    /// Where runs stand. Primary key.
+    READ_MARKS [INT4, UUID_ARRAY] = "
+        SELECT r.id, r.status, r.sequence_num
+        FROM (SELECT $1 AS shard, unnest($2) AS id OFFSET 0) AS k
+        JOIN {s}.durable_workflow_instances AS r ON r.partition_key = ANY(ARRAY[k.shard]) AND r.id = k.id";
+
+    /// Locks runs and reads what a write has to know. Primary key; locks in the order of ids.
+    LOCK_RUNS [INT4, UUID_ARRAY] = lock_runs!();
+
+    /// The same, passing over runs that another transaction has locked.
+    LOCK_FREE_RUNS [INT4, UUID_ARRAY] = concat!(lock_runs!(), " SKIP LOCKED");
+
+    /// Which of these runs exist, locked or not. Primary key.
+    RUNS_THERE [INT4, UUID_ARRAY] = "
+        SELECT t.id
+        FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
+        JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id";
+
+    /// Runs by id as a turn needs them, nothing locked. Primary key.
+    READ_TURN_RUNS [INT4, UUID_ARRAY] = concat!("
+        SELECT ", turn_columns!(), "
+        FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
+        JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id");
 
     /// Runs by id, nothing locked. Primary key.
     READ_RUNS [INT4, UUID_ARRAY] = concat!("
         SELECT ", run_columns!(), "
+        FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
+        JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id");
+
+    /// Runs by id, as lists show them. Primary key.
+    READ_SUMMARIES [INT4, UUID_ARRAY] = concat!("
+        SELECT ", summary_columns!("t"), "
         FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
         JOIN {s}.durable_workflow_instances AS t ON t.partition_key = ANY(ARRAY[k.shard]) AND t.id = k.run_id");
 
@@ -101,13 +190,19 @@ statements! {
     /// Claims ready runs. Per hosted type and version the longest ready by index `ready`, passing over those locked
     /// by others; of these the longest ready of all. Sorts only candidates. The CTE only locks; it is read once, which a
     /// sub-select in FROM would not promise.
-    CLAIM_RUNS [INT4, TEXT_ARRAY, TEXT_ARRAY, TEXT, INT8, TEXT, INT8, TIMESTAMPTZ] = concat!("
+    CLAIM_RUNS [INT4, TEXT_ARRAY, TEXT_ARRAY, TEXT, INT8, TEXT, INT8, TIMESTAMPTZ, INT8] = concat!("
         WITH pick AS MATERIALIZED (
-            SELECT $1 AS shard, c.pick_id, clock.now
+            SELECT f.shard, f.pick_id, f.now
+            FROM (
+            SELECT $1 AS shard, c.pick_id, clock.now, c.pick_bytes,
+                   sum(c.pick_bytes) OVER (ORDER BY c.pick_ready_at, c.pick_id) AS total
             FROM (SELECT COALESCE($8, clock_timestamp()) AS now) AS clock
             CROSS JOIN unnest($2, $3) AS hosted(workflow_type, version)
             CROSS JOIN LATERAL (
-                SELECT r.id AS pick_id, r.ready_at AS pick_ready_at
+                SELECT r.id AS pick_id, r.ready_at AS pick_ready_at,
+                       GREATEST(COALESCE(CASE WHEN r.sequence_num = r.history_start
+                                              THEN octet_length(r.input) END, 0)
+                                + COALESCE(octet_length(r.memo), 0), 1)::int8 AS pick_bytes
                 FROM {s}.durable_workflow_instances AS r
                 WHERE r.partition_key = $1 AND r.workflow_type = hosted.workflow_type
                   AND r.version = hosted.version AND r.ready_at IS NOT NULL
@@ -119,35 +214,28 @@ statements! {
             ) AS c
             ORDER BY c.pick_ready_at, c.pick_id
             LIMIT $5
+            ) AS f
+            WHERE f.total <= $9 OR f.total = f.pick_bytes
         )
         UPDATE {s}.durable_workflow_instances AS t
         SET owner_id = $6, owner_expires_at = pick.now + $7 * INTERVAL '1 microsecond'
         FROM pick
         WHERE t.partition_key = ANY(ARRAY[pick.shard]) AND t.id = pick.pick_id
-        RETURNING pick.now, ", run_columns!());
+        RETURNING pick.now, ", turn_columns!());
 
-    /// Runs of a parent that have not ended. Index `parent`.
-    OPEN_CHILDREN [INT4, UUID] = "
-        SELECT id
-        FROM {s}.durable_workflow_instances
-        WHERE partition_key = $1 AND parent_id = $2
-          AND status NOT IN ('completed', 'failed', 'cancelled')
-        ORDER BY id";
-
-    /// Ended runs that may be deleted: nothing of theirs is on its way. Index `completed`, or the primary key in its
-    /// order where most runs are old.
-    PURGEABLE_RUNS [INT4, TIMESTAMPTZ, INT8] = "
+    /// Runs of a parent that have not ended and are still to be told that it has: those that go on
+    /// without it are not, and those that are to
+    /// be cancelled have its signal once they were. Index `parent`.
+    OPEN_CHILDREN [INT4, UUID, INT8] = "
         SELECT r.id
         FROM {s}.durable_workflow_instances AS r
-        WHERE r.partition_key = $1 AND r.completed_at < $2
-          AND r.status IN ('completed', 'failed', 'cancelled')
+        WHERE r.partition_key = $1 AND r.parent_id = $2
+          AND r.status NOT IN ('completed', 'failed', 'cancelled')
+          AND r.parent_close_policy <> 'abandon'
           AND NOT EXISTS (
-              SELECT 1 FROM {s}.durable_messages AS m
-              WHERE m.partition_key = $1 AND m.sender = r.id)
-          AND NOT EXISTS (
-              SELECT 1 FROM {s}.durable_outbox AS o
-              WHERE o.partition_key = $1 AND o.workflow_id = r.id
-                AND o.state IN ('pending', 'in_flight'))
+              SELECT 1 FROM {s}.durable_signals AS g
+              WHERE g.partition_key = $1 AND g.workflow_id = r.id AND g.id = $2
+                AND r.parent_close_policy = 'cancel')
         ORDER BY r.id
         LIMIT $3";
 }

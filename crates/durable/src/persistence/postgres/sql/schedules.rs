@@ -10,6 +10,14 @@ macro_rules! schedule_columns {
     };
 }
 
+/// What a list or a look at what is due reads of a schedule: the same without its input.
+macro_rules! listed_schedule_columns {
+    () => {
+        "id, workflow_type, version, NULL::bytea, cron, time_zone, overlap, catchup_window_ms, paused, \
+         next_fire_at, last_fire_at, last_run, created_at, updated_at"
+    };
+}
+
 statements! {
     /// Locks schedules. Primary key; locks in its order.
     LOCK_SCHEDULES [TEXT_ARRAY] = concat!("
@@ -66,7 +74,7 @@ statements! {
 
     /// A page of schedules. Primary key, in its order.
     LIST_SCHEDULES [TEXT, INT8, INT8] = concat!("
-        SELECT ", schedule_columns!(), "
+        SELECT ", listed_schedule_columns!(), "
         FROM {s}.durable_schedules
         WHERE $1 IS NULL OR id > $1
         ORDER BY id
@@ -78,16 +86,16 @@ statements! {
         WHERE id = $1
         RETURNING id";
 
-    /// Schedules that are due. Index `due`, in its order.
+    /// Schedules that are due, without their inputs. Index `due`, in its order.
     DUE_SCHEDULES [TIMESTAMPTZ, INT8] = concat!("
-        SELECT ", schedule_columns!(), "
+        SELECT ", listed_schedule_columns!(), "
         FROM {s}.durable_schedules
         WHERE NOT paused AND next_fire_at <= (SELECT COALESCE($1, clock_timestamp()))
         ORDER BY next_fire_at, id
         LIMIT $2");
 
     /// All schedules.
-    DUMP_SCHEDULES [] = concat!("
+    DUMP_SCHEDULES [] for Proof = concat!("
         SELECT ", schedule_columns!(), "
         FROM {s}.durable_schedules");
 }

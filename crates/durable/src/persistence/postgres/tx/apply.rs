@@ -6,8 +6,9 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::persistence::Shards;
+use crate::persistence::limits::UNREAD_SLICE_BYTES_MAX;
 use crate::persistence::model::{KeyKind, RollupRecord};
-use crate::persistence::postgres::bind::{Call, at, by_shard, column, last_by_key, value};
+use crate::persistence::postgres::bind::{Call, at, by_shard, column, last_by_key, limit, value};
 use crate::persistence::postgres::rows;
 use crate::persistence::postgres::rows::keys::Name;
 use crate::persistence::postgres::sql::{
@@ -29,6 +30,7 @@ pub(super) fn calls<'a>(
         changes,
         calls: Vec::new(),
     };
+    apply.burials();
     apply.removals();
     apply.runs();
     apply.tasks();
@@ -49,6 +51,13 @@ struct Apply<'a> {
 }
 
 impl<'a> Apply<'a> {
+    /// Letters of dead tasks, while the tasks are still in the queue.
+    fn burials(&mut self) {
+        let shards = self.shards;
+        let letters = last_by_key(&self.changes.bury_tasks, |l| (l.run_id, l.id));
+        self.sets(letters, |l| shards.of_run(l.run_id), rows::letters::bury);
+    }
+
     fn removals(&mut self) {
         let changes = self.changes;
         self.pairs(&tasks::DELETE_TASKS, &changes.delete_tasks, |(_, id)| *id);
@@ -57,6 +66,7 @@ impl<'a> Apply<'a> {
             id.as_str()
         });
         self.ids(&timers::DELETE_TIMERS_OF, &changes.delete_timers_of);
+        self.unread();
         self.marks();
         self.pairs(
             &inbox::CONSUME_FACTS,
@@ -64,6 +74,26 @@ impl<'a> Apply<'a> {
             |(_, through)| *through,
         );
         self.ids(&inbox::DROP_STALE_FACTS, &changes.drop_stale_facts);
+        self.ids(&inbox::DROP_ITERATION_FACTS, &changes.drop_iteration_facts);
+    }
+
+    /// Waiting signals of runs that end, before the facts leave: as many statements as their bytes
+    /// ask for, one in most cases.
+    fn unread(&mut self) {
+        let (shards, now) = (self.shards, self.changes.now);
+        for (shard, rows) in by_shard(&self.changes.keep_unread, |r| shards.of_run(r.run_id)) {
+            let (mut from, mut bytes) = (0, 0);
+            for (place, row) in rows.iter().enumerate() {
+                if bytes > 0 && bytes + row.slice.bytes > limit(UNREAD_SLICE_BYTES_MAX) {
+                    let call = rows::events::keep_unread(shard, now, &rows[from..place]);
+                    self.calls.push(call);
+                    (from, bytes) = (place, 0);
+                }
+                bytes += row.slice.bytes;
+            }
+            let call = rows::events::keep_unread(shard, now, &rows[from..]);
+            self.calls.push(call);
+        }
     }
 
     /// Signals among the facts that are taken.
@@ -117,8 +147,12 @@ impl<'a> Apply<'a> {
             |r| shards.of_run(r.run_id),
             rows::tasks::insert,
         );
-        let changed = last_by_key(&changes.update_tasks, |t| (t.run_id, t.id));
-        self.sets(changed, |r| shards.of_run(r.run_id), rows::tasks::update);
+        let changed = last_by_key(&changes.update_tasks, |t| (t.task.run_id, t.task.id));
+        self.sets(
+            changed,
+            |r| shards.of_run(r.task.run_id),
+            rows::tasks::update,
+        );
         for (shard, runs) in by_shard(&changes.release_lines, |id| shards.of_run(*id)) {
             let params = vec![
                 value(shard),
@@ -253,23 +287,24 @@ impl<'a> Apply<'a> {
 
     fn purges(&mut self) {
         let (shards, changes) = (self.shards, self.changes);
-        for statement in [
-            &purge::PURGE_EVENTS,
-            &tasks::DELETE_TASKS_OF,
-            &timers::DELETE_TIMERS_OF,
-            &purge::PURGE_FACTS,
-            &purge::PURGE_SIGNALS,
-            &purge::PURGE_UPDATES,
-            &purge::PURGE_ATTRIBUTES,
-            &purge::PURGE_OUTBOX,
-            &purge::PURGE_LOGS,
-            &purge::PURGE_LETTERS,
-            &purge::PURGE_HUMAN_TASKS,
-            &purge::PURGE_MESSAGES,
-            &purge::PURGE_RUNS,
-        ] {
-            self.ids(statement, &changes.purge_runs);
-        }
+        self.ids(&purge::PURGE_RUNS, &changes.delete_runs);
+        let now = changes.now;
+        self.sets(
+            &changes.insert_purges,
+            |purge| shards.of_run(purge.run_id),
+            |shard, purges| rows::purges::insert(shard, now, purges),
+        );
+        self.sets(
+            &changes.postpone_purges,
+            |purge| shards.of_run(purge.run_id),
+            rows::purges::postpone,
+        );
+        self.pairs(
+            &purge::ADVANCE_PURGES,
+            &changes.advance_purges,
+            |(_, through)| *through,
+        );
+        self.ids(&purge::DELETE_PURGES, &changes.delete_purges);
         self.sets(
             &changes.delete_keys,
             |(_, key, _)| shards.of_key(key),
@@ -279,9 +314,6 @@ impl<'a> Apply<'a> {
             let params = vec![value(at(before))];
             self.calls
                 .push(Call::new(&registry::FORGET_LIMITERS, params));
-        }
-        if let Some((before, max)) = changes.forget_audit {
-            self.calls.push(rows::audit::forget(before, max));
         }
     }
 

@@ -1,7 +1,6 @@
 //! Claims: one statement each, which picks, locks and changes.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use durable_core::Timestamp;
@@ -9,13 +8,14 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::PgTx;
+use crate::persistence::limits::{CHORE_BYTES_MAX, SET_FACTS_BYTES_MAX};
 use crate::persistence::model::{
-    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, Fact, OutboxRecord, TaskRecord,
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, OutboxRecord, TaskRecord,
 };
 use crate::persistence::postgres::bind::{Call, limit, long, maybe_at, value};
 use crate::persistence::postgres::reader::{Reader, read_all};
 use crate::persistence::postgres::rows;
-use crate::persistence::postgres::sql::{inbox, outbox, runs, tasks};
+use crate::persistence::postgres::sql::{outbox, runs, tasks};
 use crate::persistence::{Bug, StoreResult, planted};
 
 /// Pending tasks of a shard, in claim order.
@@ -38,6 +38,7 @@ pub(super) async fn tasks(
         value(micros(claim.lease)),
         value(maybe_at(tx.now)),
         value(counted),
+        value(long(CHORE_BYTES_MAX)),
     ];
     let rows = tx.call(Call::new(&tasks::CLAIM_TASKS, params)).await?;
     let mut claimed = claimed(tx, &rows, rows::tasks::record)?;
@@ -48,8 +49,9 @@ pub(super) async fn tasks(
     Ok(claimed)
 }
 
-/// Ready runs of a shard, longest ready first, with their facts. The facts are a second flight: they are rows of their own, so that
-/// a run with many of them is no row too large to send.
+/// Ready runs of a shard, longest ready first, with their first facts. The facts are a second
+/// flight: they are rows of their own, so
+/// that a run with many of them is no row too large to send.
 pub(super) async fn turns(
     tx: &mut PgTx<'_>,
     shard: i32,
@@ -70,6 +72,7 @@ pub(super) async fn turns(
         value(claim.worker_id.as_str()),
         value(micros(claim.lease)),
         value(maybe_at(tx.now)),
+        value(long(CHORE_BYTES_MAX)),
     ];
     let rows = tx.call(Call::new(&runs::CLAIM_RUNS, params)).await?;
     let mut claimed = claimed(tx, &rows, rows::runs::record)?;
@@ -78,27 +81,16 @@ pub(super) async fn turns(
     }
     claimed.sort_by_key(|run| (run.ready_at, run.id));
     let ids: Vec<Uuid> = claimed.iter().map(|run| run.id).collect();
-    let params = vec![value(shard), value(ids)];
-    let rows = tx.call(Call::new(&inbox::READ_FACTS, params)).await?;
-    let mut facts = facts_by_run(&rows)?;
+    let read = rows::inbox::read(shard, ids, SET_FACTS_BYTES_MAX);
+    let rows = tx.call(read).await?;
+    let mut waiting = rows::inbox::by_run(&rows)?;
     Ok(claimed
         .into_iter()
-        .map(|run| ClaimedTurn {
-            facts: facts.remove(&run.id).unwrap_or_default(),
-            run,
+        .map(|run| {
+            let of_run = waiting.remove(&run.id).unwrap_or_default();
+            ClaimedTurn::new(run, of_run.facts, of_run.last)
         })
         .collect())
-}
-
-/// Facts by their runs, each in order of arrival.
-pub(in crate::persistence::postgres) fn facts_by_run(
-    rows: &[Row],
-) -> StoreResult<BTreeMap<Uuid, Vec<Fact>>> {
-    let mut facts = BTreeMap::<Uuid, Vec<Fact>>::new();
-    for (run_id, fact) in read_all(rows, rows::inbox::record)? {
-        facts.entry(run_id).or_default().push(fact);
-    }
-    Ok(facts)
 }
 
 /// Due outbox events of a shard, in the order in which they became due.
@@ -114,6 +106,7 @@ pub(super) async fn outbox(
         value(claim.token),
         value(micros(claim.lease)),
         value(maybe_at(tx.now)),
+        value(long(CHORE_BYTES_MAX)),
     ];
     let rows = tx.call(Call::new(&outbox::CLAIM_OUTBOX, params)).await?;
     let read = |row: &mut Reader<'_>| Ok((row.at()?, rows::outbox::record(row)?));

@@ -7,13 +7,15 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::PgTx;
+use crate::persistence::limits::UNREAD_SLICE_BYTES_MAX;
 use crate::persistence::model::KeyKind;
-use crate::persistence::postgres::bind::{Call, by_shard, column, value};
+use crate::persistence::postgres::bind::{Call, by_shard, column, limit, value};
 use crate::persistence::postgres::reader::{Reader, read_all};
 use crate::persistence::postgres::rows;
 use crate::persistence::postgres::rows::keys::Name;
 use crate::persistence::postgres::sql::{
-    clock, inbox, keys, letters, outbox, runs, schedules, signals, tasks, timers, updates,
+    attributes, clock, inbox, keys, letters, outbox, runs, schedules, signals, tasks, timers,
+    updates,
 };
 use crate::persistence::postgres::statement::Statement;
 use crate::persistence::sql::rows::{Load, Loaded};
@@ -26,10 +28,16 @@ enum Kind {
     Keys,
     Schedules,
     Runs,
+    RunsThere,
     Tombstones,
     Tasks,
+    Queued,
+    Standing,
+    Lines,
+    TasksThere,
     Timers,
-    Facts,
+    Unread,
+    Attributes,
     Signals,
     Updates,
     Letters,
@@ -54,10 +62,20 @@ impl PgTx<'_> {
             .extend(tombstones.iter().map(|name| (*name).clone()));
         let looked_for = self.missing_tombstones.clone();
 
+        let mut unlocked: BTreeSet<Name> = names.iter().map(|name| (*name).clone()).collect();
         let mut plan = Plan::new(self.shards);
         plan.keys(names);
         plan.schedules(&load.schedules);
-        plan.ids(Kind::Runs, &runs::LOCK_RUNS, &load.runs);
+        if load.passing {
+            plan.ids(Kind::Runs, &runs::LOCK_FREE_RUNS, &load.runs);
+            // After the locks: what is there by now and was not locked is another transaction's.
+            plan.ids(Kind::RunsThere, &runs::RUNS_THERE, &load.runs);
+        } else {
+            if let Some(error) = self.meets_known_locks(&load.runs) {
+                return Err(error);
+            }
+            plan.ids(Kind::Runs, &runs::LOCK_RUNS, &load.runs);
+        }
         if !(load.runs.is_empty() && tombstones.is_empty()) {
             plan.tombstones(&looked_for);
         }
@@ -68,12 +86,50 @@ impl PgTx<'_> {
         if plan.calls.is_empty() {
             return Ok(Loaded::default());
         }
-        let answers = self.flight(&plan.calls).await?;
+        let answers = match self.flight(&plan.calls).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                self.wanted.clone_from(&load.runs);
+                return Err(error);
+            }
+        };
         let mut loaded = Loaded::default();
         for (kind, rows) in plan.kinds.into_iter().zip(answers) {
+            if matches!(kind, Kind::Keys) {
+                for name in read_all(&rows, rows::keys::name)? {
+                    unlocked.remove(&name);
+                }
+            }
             self.take_in(&mut loaded, kind, &rows)?;
         }
+        self.lock_again(&mut loaded, unlocked).await?;
         Ok(loaded)
+    }
+
+    /// Reserves and locks keys that were there when they were to be reserved and gone when they
+    /// were to be locked: retention deleted them
+    /// in between. Without this two starts with one key could both take it for absent.
+    async fn lock_again(
+        &mut self,
+        loaded: &mut Loaded,
+        mut unlocked: BTreeSet<Name>,
+    ) -> StoreResult<()> {
+        while !unlocked.is_empty() {
+            let wanted = std::mem::take(&mut unlocked);
+            let mut plan = Plan::new(self.shards);
+            plan.keys(wanted.iter().collect());
+            let answers = self.flight(&plan.calls).await?;
+            unlocked.extend(wanted.iter().cloned());
+            for (kind, rows) in plan.kinds.into_iter().zip(answers) {
+                if matches!(kind, Kind::Keys) {
+                    for name in read_all(&rows, rows::keys::name)? {
+                        unlocked.remove(&name);
+                    }
+                }
+                self.take_in(loaded, kind, &rows)?;
+            }
+        }
+        Ok(())
     }
 
     fn take_in(&mut self, loaded: &mut Loaded, kind: Kind, rows: &[Row]) -> StoreResult<()> {
@@ -104,11 +160,35 @@ fn take_in_belongings(loaded: &mut Loaded, kind: Kind, found: &[Row]) -> StoreRe
             let all = read_all(found, rows::runs::head)?;
             loaded.runs.extend(all.into_iter().map(|r| (r.id, r)));
         }
+        Kind::RunsThere => {
+            let mut there = read_all(found, Reader::next::<Uuid>)?;
+            there.retain(|run_id| !loaded.runs.contains_key(run_id));
+            loaded.busy.extend(there);
+        }
+        Kind::TasksThere => {
+            let mut there = read_all(found, |row| Ok((row.next()?, row.next()?)))?;
+            there.retain(|key| !loaded.tasks.contains_key(key));
+            loaded.busy_tasks.extend(there);
+        }
         Kind::Tasks => {
             let all = read_all(found, rows::tasks::record)?;
             loaded
                 .tasks
                 .extend(all.into_iter().map(|t| ((t.run_id, t.id), t)));
+        }
+        Kind::Queued => {
+            let all = read_all(found, |row| {
+                let key: (Uuid, Uuid) = (row.next()?, row.next()?);
+                Ok((key, row.next::<String>()?))
+            })?;
+            loaded.queued.extend(all);
+        }
+        Kind::Standing => loaded
+            .standing
+            .extend(read_all(found, rows::tasks::standing)?),
+        Kind::Lines => {
+            let all = read_all(found, |row| Ok((row.next::<Uuid>()?, row.next::<i64>()?)))?;
+            loaded.lines.extend(all);
         }
         Kind::Timers => {
             let all = read_all(found, rows::timers::record)?;
@@ -116,11 +196,16 @@ fn take_in_belongings(loaded: &mut Loaded, kind: Kind, found: &[Row]) -> StoreRe
                 .timers
                 .extend(all.into_iter().map(|t| ((t.run_id, t.timer_id.clone()), t)));
         }
-        Kind::Facts => {
-            let all = read_all(found, rows::inbox::record)?;
-            loaded
-                .facts
-                .extend(all.into_iter().map(|(run_id, f)| ((run_id, f.arrival), f)));
+        Kind::Unread => {
+            for (run_id, slice) in read_all(found, rows::inbox::slice)? {
+                loaded.unread.entry(run_id).or_default().push(slice);
+            }
+        }
+        Kind::Attributes => {
+            let all = read_all(found, |row| Ok((row.next::<Uuid>()?, row.next()?)))?;
+            for (run_id, name) in all {
+                loaded.attributes.entry(run_id).or_default().insert(name);
+            }
         }
         Kind::Signals => {
             let all = read_all(found, rows::signals::record)?;
@@ -206,16 +291,34 @@ impl<'a> Plan<'a> {
 
     /// Everything that belongs to the runs that are locked by now.
     fn belongings(&mut self, load: &'a Load) {
-        self.pairs(Kind::Tasks, &tasks::LOCK_TASKS, &load.tasks, |(_, id)| *id);
+        let lock_tasks = if load.passing {
+            &tasks::LOCK_FREE_TASKS
+        } else {
+            &tasks::LOCK_TASKS
+        };
+        self.pairs(Kind::Tasks, lock_tasks, &load.tasks, |(_, id)| *id);
+        let leases = &tasks::LOCK_LEASES;
+        self.pairs(Kind::Tasks, leases, &load.leases, |(_, id)| *id);
+        let there = &tasks::TASKS_THERE;
+        self.pairs(Kind::TasksThere, there, &load.leases, |(_, id)| *id);
         self.pairs(Kind::Tasks, &tasks::READ_TASKS, &load.leased, |(_, id)| *id);
-        self.ids(Kind::Tasks, &tasks::LOCK_TASKS_OF, &load.tasks_of);
+        self.ids(Kind::Queued, &tasks::READ_QUEUED, &load.queued_of);
+        self.pairs(
+            Kind::Standing,
+            &tasks::READ_STANDING,
+            &load.activities,
+            |(_, id)| id.as_str(),
+        );
+        self.ids(Kind::Lines, &tasks::READ_LINES, &load.lines_of);
         self.pairs(
             Kind::Timers,
             &timers::READ_TIMERS,
             &load.timers,
             |(_, id)| id.as_str(),
         );
-        self.ids(Kind::Facts, &inbox::READ_FACTS, &load.facts_of);
+        self.unread(&load.unread_of);
+        let names = &attributes::READ_ATTRIBUTE_NAMES;
+        self.ids(Kind::Attributes, names, &load.attributes_of);
         self.pairs(
             Kind::Signals,
             &signals::READ_SIGNALS,
@@ -240,6 +343,21 @@ impl<'a> Plan<'a> {
             &load.outbox,
             |(_, id)| *id,
         );
+    }
+
+    /// Signals that wait behind an arrival of their run.
+    fn unread(&mut self, behind: &'a [(Uuid, i64)]) {
+        let behind: BTreeSet<&'a (Uuid, i64)> = behind.iter().collect();
+        let shards = self.shards;
+        for (shard, runs) in by_shard(behind, |(run_id, _)| shards.of_run(*run_id)) {
+            let params = vec![
+                value(shard),
+                column(&runs, |(run_id, _)| *run_id),
+                column(&runs, |(_, behind)| *behind),
+                value(limit(UNREAD_SLICE_BYTES_MAX)),
+            ];
+            self.push(Kind::Unread, Call::new(&inbox::UNREAD_SLICES, params));
+        }
     }
 
     /// A statement that takes runs.

@@ -4,8 +4,7 @@ mod apply;
 mod claim;
 mod load;
 mod registry;
-
-pub(super) use claim::facts_by_run;
+mod retention;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +14,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::bind::{Call, at, limit, value};
+use super::locks::Locks;
 use super::pools::STATEMENT_TIMEOUT;
 use super::reader::{Reader, read_all};
 use super::reads::filter::Query;
@@ -25,10 +25,14 @@ use super::sql::{clock, due, keys, messages, meta, runs};
 use super::sqlstate::{Verdict, store_error, verdict};
 use super::statement::Statement;
 use super::wire::Wire;
+use crate::persistence::limits::fitting;
 use crate::persistence::model::{
     ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTurn, MessageRecord, OutboxRecord, TaskRecord, cut,
 };
-use crate::persistence::sql::rows::{Changes, Load, Loaded, MessageKey, RegistryWrite, Touched};
+use crate::persistence::sql::rows::{
+    Changes, EndedAt, Load, Loaded, MessageKey, OldRows, Picked, PurgeRecord, Purgeable,
+    RegistryWrite, Slice, SliceLimit, TaskFound, Touched,
+};
 use crate::persistence::sql::tx::Tx;
 use crate::persistence::{Shards, StoreError, StoreResult};
 
@@ -46,6 +50,10 @@ pub(super) struct PgTx<'a> {
     failed: Option<Verdict>,
     /// Keys that this transaction made and that have no run yet.
     reserved: BTreeSet<Name>,
+    /// Runs that were to be locked by the load that failed.
+    wanted: Vec<Uuid>,
+    /// What is known to be locked, where it is not waited for.
+    locks: Option<&'a Locks>,
     /// Tombstones that were asked for and not there, to be looked for again when their runs have been looked at.
     missing_tombstones: BTreeSet<Name>,
 }
@@ -118,8 +126,31 @@ impl<'a> PgTx<'a> {
             stage: Stage::Idle,
             failed: None,
             reserved: BTreeSet::new(),
+            wanted: Vec::new(),
+            locks: None,
             missing_tombstones: BTreeSet::new(),
         }
+    }
+
+    /// Lets it not wait for runs that are known to be locked.
+    pub(super) const fn know(&mut self, locks: &'a Locks) {
+        self.locks = Some(locks);
+    }
+
+    /// The runs that were to be locked by the load that failed.
+    pub(super) fn wanted(&mut self) -> Vec<Uuid> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// Fails where one of these runs is known to be locked: whoever holds it for so long is not
+    /// waited for with a connection.
+    fn meets_known_locks(&mut self, runs: &[Uuid]) -> Option<StoreError> {
+        if !self.locks?.knows_any(runs) {
+            return None;
+        }
+        self.wanted = runs.to_vec();
+        self.failed = Some(Verdict::Locked);
+        Some(StoreError::Busy { runs: Vec::new() })
     }
 
     /// Reads how many shards the database has; for one on which no store was opened.
@@ -204,9 +235,15 @@ impl<'a> PgTx<'a> {
         statement: &'static Statement,
         shard: i32,
         max: usize,
+        except: &[Uuid],
     ) -> StoreResult<Vec<Row>> {
         let now = self.now().await?;
-        let params = vec![value(shard), value(at(now)), value(limit(max))];
+        let params = vec![
+            value(shard),
+            value(at(now)),
+            value(limit(max)),
+            value(except.to_vec()),
+        ];
         self.call(Call::new(statement, params)).await
     }
 
@@ -277,66 +314,113 @@ impl Tx for PgTx<'_> {
         registry::write(self, write).await
     }
 
-    async fn due_runs(&mut self, shard: i32, max: usize) -> StoreResult<Vec<Uuid>> {
-        let rows = self.due(&due::DUE_RUNS, shard, max).await?;
+    async fn due_runs(
+        &mut self,
+        shard: i32,
+        max: usize,
+        except: &[Uuid],
+    ) -> StoreResult<Vec<Uuid>> {
+        let rows = self.due(&due::DUE_RUNS, shard, max, except).await?;
         read_all(&rows, Reader::next)
     }
 
-    async fn due_timers(&mut self, shard: i32, max: usize) -> StoreResult<Vec<(Uuid, String)>> {
-        let rows = self.due(&due::DUE_TIMERS, shard, max).await?;
+    async fn due_timers(
+        &mut self,
+        shard: i32,
+        max: usize,
+        except: &[Uuid],
+    ) -> StoreResult<Vec<(Uuid, String)>> {
+        let rows = self.due(&due::DUE_TIMERS, shard, max, except).await?;
         read_all(&rows, |row| Ok((row.next()?, row.next()?)))
     }
 
-    async fn due_tasks(&mut self, shard: i32, max: usize) -> StoreResult<Vec<(Uuid, Uuid)>> {
-        let rows = self.due(&due::DUE_TASKS, shard, max).await?;
-        read_all(&rows, |row| Ok((row.next()?, row.next()?)))
+    async fn due_tasks(
+        &mut self,
+        shard: i32,
+        max: usize,
+        except: &[Uuid],
+    ) -> StoreResult<Vec<TaskFound>> {
+        let rows = self.due(&due::DUE_TASKS, shard, max, except).await?;
+        read_all(&rows, task_found)
     }
 
-    async fn expired_leases(&mut self, shard: i32, max: usize) -> StoreResult<Vec<(Uuid, Uuid)>> {
-        let rows = self.due(&due::EXPIRED_LEASES, shard, max).await?;
-        read_all(&rows, |row| Ok((row.next()?, row.next()?)))
+    async fn expired_leases(
+        &mut self,
+        shard: i32,
+        max: usize,
+        except: &[Uuid],
+    ) -> StoreResult<Vec<TaskFound>> {
+        let rows = self.due(&due::EXPIRED_LEASES, shard, max, except).await?;
+        read_all(&rows, task_found)
     }
 
-    async fn next_due(&mut self) -> StoreResult<Option<Timestamp>> {
+    async fn next_due(&mut self, except: &[Uuid]) -> StoreResult<Option<Timestamp>> {
+        let except = except.to_vec();
         let rows = self
-            .on_all_shards(|shard| Call::new(&due::NEXT_DUE, vec![value(shard)]))
+            .on_all_shards(|shard| {
+                let params = vec![value(shard), value(except.clone())];
+                Call::new(&due::NEXT_DUE, params)
+            })
             .await?;
         let instants = read_all(&rows, Reader::maybe_at)?;
         Ok(instants.into_iter().flatten().min())
     }
 
-    async fn pick_messages(&mut self, shard: i32, max: usize) -> StoreResult<Vec<MessageRecord>> {
-        let params = vec![value(shard), value(limit(max))];
+    async fn pick_messages(
+        &mut self,
+        shard: i32,
+        max: usize,
+        except: &[Uuid],
+    ) -> StoreResult<Picked> {
+        let params = vec![value(shard), value(limit(max)), value(except.to_vec())];
         let rows = self
             .call(Call::new(&messages::PICK_MESSAGES, params))
             .await?;
-        let picked = read_all(&rows, rows::messages::record)?;
-        if picked.is_empty() {
-            return Ok(picked);
+        let picked = read_all(&rows, |row| {
+            let key: MessageKey = (row.next()?, row.next()?, row.next()?);
+            Ok((key, size(row.next()?)))
+        })?;
+        let fit = fitting(picked.iter().map(|(_, bytes)| *bytes));
+        let full = picked.len() == max || fit < picked.len();
+        let keys: Vec<MessageKey> = picked.into_iter().take(fit).map(|(key, _)| key).collect();
+        if keys.is_empty() {
+            return Ok(Picked::default());
         }
         // Another relay may have a sender's earlier messages; its deletions do not show here until it has committed.
-        let senders: BTreeSet<Uuid> = picked.iter().map(|message| message.sender).collect();
-        let senders: Vec<Uuid> = senders.into_iter().collect();
-        let params = vec![value(shard), value(senders)];
-        let rows = self.call(Call::new(&messages::MESSAGES_OF, params)).await?;
-        let there = read_all(&rows, |reader| {
+        let mut last = BTreeMap::<Uuid, MessageKey>::new();
+        for key in &keys {
+            last.insert(key.0, *key);
+        }
+        let last: Vec<MessageKey> = last.into_values().collect();
+        let calls = [
+            rows::messages::up_to(shard, &last),
+            rows::messages::read(shard, &keys),
+        ];
+        let mut answers = self.flight(&calls).await?.into_iter();
+        let there = answers.next().unwrap_or_default();
+        let there = read_all(&there, |reader| {
             Ok((
                 reader.next::<Uuid>()?,
                 reader.next::<i64>()?,
                 reader.next::<i32>()?,
             ))
         })?;
-        Ok(without_gaps(picked, &there))
+        let picked = answers.next().unwrap_or_default();
+        let picked = read_all(&picked, rows::messages::record)?;
+        let messages = without_gaps(picked, &there);
+        Ok(Picked { messages, full })
     }
 
-    async fn open_children(&mut self, parent: Uuid) -> StoreResult<Vec<Uuid>> {
+    async fn open_children(&mut self, parent: Uuid, max: usize) -> StoreResult<Vec<Uuid>> {
         let rows = self
             .on_all_shards(|shard| {
-                Call::new(&runs::OPEN_CHILDREN, vec![value(shard), value(parent)])
+                let params = vec![value(shard), value(parent), value(limit(max))];
+                Call::new(&runs::OPEN_CHILDREN, params)
             })
             .await?;
         let mut children = read_all(&rows, Reader::next::<Uuid>)?;
         children.sort_unstable();
+        children.truncate(max);
         Ok(children)
     }
 
@@ -344,11 +428,59 @@ impl Tx for PgTx<'_> {
         &mut self,
         shard: i32,
         finished_before: Timestamp,
+        behind: Option<EndedAt>,
         max: usize,
-    ) -> StoreResult<Vec<Uuid>> {
-        let params = vec![value(shard), value(at(finished_before)), value(limit(max))];
-        let rows = self.call(Call::new(&runs::PURGEABLE_RUNS, params)).await?;
-        read_all(&rows, Reader::next)
+    ) -> StoreResult<Purgeable> {
+        self.find_purgeable(shard, finished_before, behind, max)
+            .await
+    }
+
+    async fn is_on_its_way(&mut self, run_id: Uuid) -> StoreResult<bool> {
+        self.find_on_its_way(run_id).await
+    }
+
+    async fn due_purges(&mut self, shard: i32, max: usize) -> StoreResult<Vec<PurgeRecord>> {
+        let now = self.now().await?;
+        self.find_due_purges(shard, now, max).await
+    }
+
+    async fn purge_of(&mut self, run_id: Uuid) -> StoreResult<Option<PurgeRecord>> {
+        self.find_purge(run_id).await
+    }
+
+    async fn stuck_purges(&mut self, shard: i32, max: usize) -> StoreResult<u64> {
+        self.count_stuck(shard, max).await
+    }
+
+    async fn delete_belongings(
+        &mut self,
+        shard: i32,
+        purges: &[PurgeRecord],
+        limit: SliceLimit,
+    ) -> StoreResult<(Slice, Vec<(Uuid, i64)>)> {
+        self.slice_belongings(shard, purges, limit).await
+    }
+
+    async fn delete_old(
+        &mut self,
+        rows: OldRows,
+        shard: i32,
+        before: Timestamp,
+        limit: SliceLimit,
+    ) -> StoreResult<Slice> {
+        let now = self.now().await?;
+        self.slice_old(rows, shard, now, before, limit).await
+    }
+
+    async fn delete_past(
+        &mut self,
+        shard: i32,
+        before: Timestamp,
+        behind: Option<Uuid>,
+        runs: usize,
+        limit: SliceLimit,
+    ) -> StoreResult<(Slice, Option<Uuid>)> {
+        self.slice_past(shard, before, behind, runs, limit).await
     }
 
     async fn old_tombstones(
@@ -363,6 +495,12 @@ impl Tx for PgTx<'_> {
             })
             .await?;
         oldest(&rows, max)
+    }
+
+    async fn forget_audit(&mut self, before: Timestamp, max: usize) -> StoreResult<u64> {
+        let rows = self.call(rows::audit::forget(before, max)).await?;
+        let gone = read_all(&rows, Reader::next::<i64>)?;
+        Ok(gone.first().map_or(0, |gone| gone.unsigned_abs()))
     }
 
     async fn old_slots(
@@ -380,6 +518,20 @@ impl Tx for PgTx<'_> {
             .await?;
         oldest(&rows, max)
     }
+}
+
+/// A task that a list found.
+fn task_found(row: &mut Reader<'_>) -> StoreResult<TaskFound> {
+    Ok(TaskFound {
+        run_id: row.next()?,
+        task_id: row.next()?,
+        bytes: size(row.next()?),
+    })
+}
+
+/// A size as the database counts it.
+fn size(bytes: i64) -> u64 {
+    u64::try_from(bytes).unwrap_or_default()
 }
 
 /// The oldest keys of all shards.

@@ -7,7 +7,7 @@ use crate::persistence::model::{Next, TurnCommit, TurnOutcome};
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::start::keys_of;
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 
 /// Commits turns of one shard.
 #[derive(Debug)]
@@ -21,6 +21,10 @@ impl Intent for CommitTurns {
 
     fn at(&self) -> Option<Timestamp> {
         self.now
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::None
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
@@ -50,14 +54,20 @@ impl CommitTurns {
                     .iter()
                     .map(|f| (run_id, f.lease.task_id)),
             );
-            if !turn.cancelled_activities.is_empty() {
-                load.tasks_of.push(run_id);
-            }
+            let given_up = turn.cancelled_activities.iter();
+            load.activities
+                .extend(given_up.map(|id| (run_id, id.clone())));
             let new_timers = turn.timers.iter().map(|timer| &timer.timer_id);
             let timers = turn.fired_timers.iter().chain(new_timers);
             load.timers.extend(timers.map(|id| (run_id, id.clone())));
             let letters = turn.requeued_letters.iter();
             load.letters.extend(letters.map(|id| (run_id, *id)));
+            if turn.leaves_rest_unread() {
+                load.unread_of.push((run_id, turn.facts_through));
+            }
+            if turn.sets_attributes() {
+                load.attributes_of.push(run_id);
+            }
             if let Next::ContinueAsNew { carried, .. } = &turn.next {
                 load.signals
                     .extend(carried.iter().map(|signal| (run_id, signal.signal_id)));
@@ -80,9 +90,8 @@ impl CommitTurns {
                 continue;
             }
             let finished = i32::try_from(turn.finished_tasks.len()).unwrap_or(i32::MAX);
-            let looked = !turn.cancelled_activities.is_empty();
-            if run.task_count > finished && !looked && !matches!(turn.next, Next::Reset { .. }) {
-                load.tasks_of.push(turn.run_id);
+            if run.task_count > finished && !matches!(turn.next, Next::Reset { .. }) {
+                load.queued_of.push(turn.run_id);
             }
         }
         load

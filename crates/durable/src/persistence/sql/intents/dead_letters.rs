@@ -32,7 +32,8 @@ impl Intent for DecideDeadLetter {
         let key = (self.run_id, self.id);
         let load = Load {
             runs: vec![self.run_id],
-            tasks_of: vec![self.run_id],
+            tasks: vec![key],
+            lines_of: vec![self.run_id],
             letters: vec![key],
             ..Load::default()
         };
@@ -146,10 +147,8 @@ impl Work {
 
     /// Back to its place in the line; mostly it is the head, but its time may also have run out while it was in line.
     fn requeue(&mut self, mut task: TaskRecord) {
-        let behind = task.options.sequential
-            && self
-                .tasks_of(task.run_id)
-                .any(|other| other.options.sequential && other.line < task.line);
+        let first = self.loaded.lines.get(&task.run_id);
+        let behind = task.options.sequential && first.is_some_and(|first| *first < task.line);
         task.status = if behind {
             TaskStatus::InLine
         } else {

@@ -5,33 +5,107 @@ use std::collections::BTreeSet;
 use durable_core::{Failure, TimeoutType, Timestamp, WorkflowEvent, error_types};
 use uuid::Uuid;
 
+use crate::persistence::limits::fitting;
 use crate::persistence::model::{FinishOutcome, Fired, TaskRecord, TaskStatus, after};
-use crate::persistence::sql::rows::{Changes, Load};
+use crate::persistence::sql::rows::{Changes, Load, TaskFound};
 use crate::persistence::sql::rules::tasks::Finality;
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
-use crate::persistence::{Bug, StoreResult, planted};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
+use crate::persistence::{AsideKind, Bug, StoreResult, planted};
 
-/// Handles what is due in one shard. `next_due` is left to [`NextDue`].
-#[derive(Debug)]
+/// How much of each kind to handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shares {
+    pub(crate) runs: usize,
+    pub(crate) timers: usize,
+    pub(crate) tasks: usize,
+}
+
+impl Shares {
+    /// Some of one kind.
+    pub(crate) const fn only(kind: AsideKind, max: usize) -> Self {
+        let mut shares = Self::all(0);
+        match kind {
+            AsideKind::Deadline => shares.runs = max,
+            AsideKind::Timer => shares.timers = max,
+            AsideKind::Task | AsideKind::Lease | AsideKind::Message => shares.tasks = max,
+        }
+        shares
+    }
+
+    /// The same of each.
+    pub(crate) const fn all(max: usize) -> Self {
+        Self {
+            runs: max,
+            timers: max,
+            tasks: max,
+        }
+    }
+
+    /// Whether nothing is to be handled.
+    pub(crate) const fn is_none(&self) -> bool {
+        self.runs == 0 && self.timers == 0 && self.tasks == 0
+    }
+}
+
+/// Handles what is due in one shard, but for what belongs to some runs. `next_due` is left to
+/// [`NextDue`].
+#[derive(Debug, Clone)]
 pub(crate) struct FireShard {
     pub(crate) shard: i32,
-    pub(crate) max: usize,
+    pub(crate) max: Shares,
+    pub(crate) except: Vec<Uuid>,
     pub(crate) jitter: f64,
     pub(crate) now: Option<Timestamp>,
 }
 
+/// What was due in a shard.
+#[derive(Debug, Default)]
+pub(crate) struct FiredShard {
+    pub(crate) fired: Fired,
+    /// How many items its lists had.
+    pub(crate) listed: usize,
+    /// Runs that another transaction has locked: what is due of theirs was left alone.
+    pub(crate) busy: BTreeSet<Uuid>,
+    /// What may be due beyond this: as much of a kind as was left alone, or did not fit, where its
+    /// list was full.
+    pub(crate) left: Option<Shares>,
+}
+
 impl Intent for FireShard {
-    type Answer = Fired;
+    type Answer = FiredShard;
 
     fn at(&self) -> Option<Timestamp> {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        let runs = tx.due_runs(self.shard, self.max).await?;
-        let timers = tx.due_timers(self.shard, self.max).await?;
-        let tasks = tx.due_tasks(self.shard, self.max).await?;
+        let (shard, max, except) = (self.shard, self.max, self.except.as_slice());
+        let mut runs = Vec::new();
+        if max.runs > 0 {
+            runs = tx.due_runs(shard, max.runs, except).await?;
+        }
+        let mut timers = Vec::new();
+        if max.timers > 0 {
+            timers = tx.due_timers(shard, max.timers, except).await?;
+        }
+        let mut found = Vec::new();
+        if max.tasks > 0 {
+            found = tx.due_tasks(shard, max.tasks, except).await?;
+        }
+        let full = Shares {
+            runs: usize::from(runs.len() == max.runs),
+            timers: usize::from(timers.len() == max.timers),
+            tasks: usize::from(found.len() == max.tasks),
+        };
+        let listed = runs.len() + timers.len() + found.len();
+        let fit = fitting(found.iter().map(|task| task.bytes));
+        let unfit = found.split_off(fit).len();
+        let tasks: Vec<(Uuid, Uuid)> = found.iter().map(TaskFound::key).collect();
         let all = runs.iter().chain(timers.iter().map(|(run, _)| run));
         let all: BTreeSet<Uuid> = all
             .chain(tasks.iter().map(|(run, _)| run))
@@ -39,7 +113,7 @@ impl Intent for FireShard {
             .collect();
         if all.is_empty() {
             return Ok((
-                Fired::default(),
+                FiredShard::default(),
                 Changes {
                     now: tx.now().await?,
                     ..Changes::default()
@@ -50,11 +124,29 @@ impl Intent for FireShard {
             runs: all.into_iter().collect(),
             tasks: tasks.clone(),
             timers: timers.clone(),
-            facts_of: runs.clone(),
+            unread_of: runs.iter().map(|run_id| (*run_id, i64::MIN)).collect(),
+            passing: true,
             ..Load::default()
         };
         let loaded = tx.load(load).await?;
         let mut work = Work::new(tx.now().await?, loaded);
+        let busy = std::mem::take(&mut work.loaded.busy);
+        let count = |full: usize, busy: usize| full * busy;
+        let left = Shares {
+            runs: count(
+                full.runs,
+                runs.iter().filter(|run| busy.contains(*run)).count(),
+            ),
+            timers: count(
+                full.timers,
+                timers.iter().filter(|(run, _)| busy.contains(run)).count(),
+            ),
+            tasks: unfit
+                + count(
+                    full.tasks,
+                    tasks.iter().filter(|(run, _)| busy.contains(run)).count(),
+                ),
+        };
         let mut fired = Fired::default();
         let mut told = BTreeSet::new();
         fired.runs_timed_out = runs
@@ -88,13 +180,62 @@ impl Intent for FireShard {
             }
         }
         fired.ready_runs = told.into_iter().collect();
-        Ok((fired, work.finish()))
+        let answer = FiredShard {
+            fired,
+            listed,
+            busy,
+            left: (!left.is_none()).then_some(left),
+        };
+        Ok((answer, work.finish()))
     }
 }
 
-/// Reads the next instant at which something is due.
+/// Whose item is the first of a list.
 #[derive(Debug)]
-pub(crate) struct NextDue;
+pub(crate) struct FirstOf {
+    pub(crate) kind: AsideKind,
+    pub(crate) shard: i32,
+    pub(crate) except: Vec<Uuid>,
+    pub(crate) now: Option<Timestamp>,
+}
+
+impl Intent for FirstOf {
+    type Answer = Option<Uuid>;
+
+    fn at(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let (shard, except) = (self.shard, self.except.as_slice());
+        let first = match self.kind {
+            AsideKind::Deadline => tx.due_runs(shard, 1, except).await?.pop(),
+            AsideKind::Timer => {
+                let first = tx.due_timers(shard, 1, except).await?.pop();
+                first.map(|(run_id, _)| run_id)
+            }
+            AsideKind::Task => {
+                let first = tx.due_tasks(shard, 1, except).await?.pop();
+                first.map(|task| task.run_id)
+            }
+            AsideKind::Lease => {
+                let first = tx.expired_leases(shard, 1, except).await?.pop();
+                first.map(|task| task.run_id)
+            }
+            AsideKind::Message => {
+                let first = tx.pick_messages(shard, 1, except).await?.messages.pop();
+                first.map(|message| message.sender)
+            }
+        };
+        Ok((first, Changes::default()))
+    }
+}
+
+/// Reads the next instant at which something is due, but for what belongs to some runs.
+#[derive(Debug)]
+pub(crate) struct NextDue {
+    pub(crate) except: Vec<Uuid>,
+}
 
 impl Intent for NextDue {
     type Answer = Option<Timestamp>;
@@ -104,7 +245,7 @@ impl Intent for NextDue {
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        Ok((tx.next_due().await?, Changes::default()))
+        Ok((tx.next_due(&self.except).await?, Changes::default()))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::persistence::model::{
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::tasks::Finality;
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 use crate::persistence::{Bug, StoreResult, planted};
 
 /// Stores results.
@@ -25,16 +25,23 @@ impl Intent for FinishTasks {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        let load = Load {
-            runs: self.results.iter().map(|r| r.lease.run_id).collect(),
-            leased: self
-                .results
-                .iter()
-                .map(|r| (r.lease.run_id, r.lease.task_id))
-                .collect(),
-            ..Load::default()
-        };
+        let mut load = Load::default();
+        for result in &self.results {
+            let lease = &result.lease;
+            load.runs.push(lease.run_id);
+            // One that is tried again keeps its heartbeat, which may be extended right now: its row
+            // is locked too.
+            let tasks = match result.outcome {
+                TaskOutcome::Failed { .. } => &mut load.tasks,
+                TaskOutcome::Completed { .. } | TaskOutcome::Cancelled { .. } => &mut load.leased,
+            };
+            tasks.push((lease.run_id, lease.task_id));
+        }
         let loaded = tx.load(load).await?;
         let mut work = Work::new(tx.now().await?, loaded);
         let outcomes = self

@@ -1,19 +1,25 @@
 //! Leases: extended, given back, taken back.
 
+use std::collections::BTreeSet;
+
 use durable_core::Timestamp;
 use uuid::Uuid;
 
 use crate::persistence::limits::DELIVERIES_MAX;
+use crate::persistence::limits::fitting;
 use crate::persistence::model::{
     LeaseExtension, LeaseState, ReapedTask, TaskLease, TaskRecord, TaskRelease, TaskStatus, after,
 };
-use crate::persistence::sql::rows::{Changes, Load};
+use crate::persistence::sql::rows::{Changes, Load, TaskFound};
 use crate::persistence::sql::rules::tasks::{Finality, clear_claim, deliveries_exhausted};
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 use crate::persistence::{Bug, StoreResult, planted};
 
 /// Extends leases and records heartbeats.
+///
+/// It locks the tasks' own rows and no run: whoever holds a run's row, for however long, costs no
+/// other run its leases.
 #[derive(Debug)]
 pub(crate) struct ExtendLeases {
     pub(crate) extensions: Vec<LeaseExtension>,
@@ -27,9 +33,17 @@ impl Intent for ExtendLeases {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        let leases = self.extensions.iter().map(|e| &e.lease);
         let loaded = tx
-            .load(leased(self.extensions.iter().map(|e| &e.lease)))
+            .load(Load {
+                leases: leases.map(|l| (l.run_id, l.task_id)).collect(),
+                ..Load::default()
+            })
             .await?;
         let mut work = Work::new(tx.now().await?, loaded);
         let states = self
@@ -55,9 +69,20 @@ impl Intent for ReleaseTasks {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
+        // A task that another transaction has is not given back: its lease runs out.
+        let leases = self.releases.iter().map(|r| &r.lease);
         let loaded = tx
-            .load(leased(self.releases.iter().map(|r| &r.lease)))
+            .load(Load {
+                runs: leases.clone().map(|lease| lease.run_id).collect(),
+                tasks: leases.map(|l| (l.run_id, l.task_id)).collect(),
+                passing: true,
+                ..Load::default()
+            })
             .await?;
         let mut work = Work::new(tx.now().await?, loaded);
         let released = self
@@ -69,51 +94,74 @@ impl Intent for ReleaseTasks {
     }
 }
 
-/// Takes back leases of one shard that have run out.
-#[derive(Debug)]
+/// Takes back leases of one shard that have run out, but for those of some runs.
+#[derive(Debug, Clone)]
 pub(crate) struct ReapLeases {
     pub(crate) shard: i32,
     pub(crate) max: usize,
+    pub(crate) except: Vec<Uuid>,
     pub(crate) now: Option<Timestamp>,
 }
 
+/// What a shard gave.
+#[derive(Debug, Default)]
+pub(crate) struct ReapedShard {
+    pub(crate) reaped: Vec<ReapedTask>,
+    /// How many its list had.
+    pub(crate) listed: usize,
+    /// Runs that another transaction has locked: their leases were left alone.
+    pub(crate) busy: BTreeSet<Uuid>,
+    /// Whether more may have run out than was looked at.
+    pub(crate) more: bool,
+}
+
 impl Intent for ReapLeases {
-    type Answer = Vec<ReapedTask>;
+    type Answer = ReapedShard;
 
     fn at(&self) -> Option<Timestamp> {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        let tasks = tx.expired_leases(self.shard, self.max).await?;
-        if tasks.is_empty() {
+        let mut found = tx
+            .expired_leases(self.shard, self.max, &self.except)
+            .await?;
+        if found.is_empty() {
             return Ok((
-                Vec::new(),
+                ReapedShard::default(),
                 Changes {
                     now: tx.now().await?,
                     ..Changes::default()
                 },
             ));
         }
-        let runs = tasks.iter().map(|(run_id, _)| *run_id).collect();
+        let listed = found.len();
+        let full = listed == self.max;
+        let fit = fitting(found.iter().map(|task| task.bytes));
+        let unfit = found.split_off(fit).len();
         let loaded = tx
             .load(Load {
-                runs,
-                tasks: tasks.clone(),
+                runs: found.iter().map(|task| task.run_id).collect(),
+                tasks: found.iter().map(TaskFound::key).collect(),
+                passing: true,
                 ..Load::default()
             })
             .await?;
         let mut work = Work::new(tx.now().await?, loaded);
-        let reaped = tasks.into_iter().filter_map(|key| work.reap(key)).collect();
-        Ok((reaped, work.finish()))
-    }
-}
-
-fn leased<'a>(leases: impl Iterator<Item = &'a TaskLease> + Clone) -> Load {
-    Load {
-        runs: leases.clone().map(|lease| lease.run_id).collect(),
-        leased: leases.map(|lease| (lease.run_id, lease.task_id)).collect(),
-        ..Load::default()
+        let busy = std::mem::take(&mut work.loaded.busy);
+        let keys = found.iter().map(TaskFound::key);
+        let reaped = keys.filter_map(|key| work.reap(key)).collect();
+        let answer = ReapedShard {
+            reaped,
+            listed,
+            more: unfit > 0 || full && !busy.is_empty(),
+            busy,
+        };
+        Ok((answer, work.finish()))
     }
 }
 
@@ -124,6 +172,11 @@ impl Work {
     }
 
     fn extend(&mut self, extension: &LeaseExtension) -> LeaseState {
+        let lease = &extension.lease;
+        let key = (lease.run_id, lease.task_id);
+        if self.loaded.busy_tasks.contains(&key) {
+            return LeaseState::Unknown;
+        }
         let Some(mut task) = self.leased_task(&extension.lease) else {
             return LeaseState::Lost;
         };
@@ -134,12 +187,17 @@ impl Work {
         if let Some(details) = &extension.heartbeat {
             task.heartbeat_at = Some(self.now);
             task.heartbeat_details = details.clone();
+            self.update_task_with_heartbeat(task);
+        } else {
+            self.update_task(task);
         }
-        self.update_task(task);
         LeaseState::Extended { expires_at }
     }
 
     fn release(&mut self, release: &TaskRelease) -> bool {
+        if self.run(release.lease.run_id).is_none() {
+            return false;
+        }
         let Some(mut task) = self.leased_task(&release.lease) else {
             return false;
         };
@@ -170,6 +228,7 @@ impl Work {
 
     /// Looks again under the lock: what was extended, finished or taken back meanwhile is left alone.
     fn reap(&mut self, (run_id, task_id): (Uuid, Uuid)) -> Option<ReapedTask> {
+        self.run(run_id)?;
         let task = self.loaded.tasks.get(&(run_id, task_id))?.clone();
         let expired = task.lease_expires_at.is_some_and(|at| at <= self.now);
         if task.status != TaskStatus::Claimed || !expired {

@@ -18,7 +18,7 @@ use crate::persistence::model::{
     DecisionOutcome, SendOutcome, StartOutcome, StartRun, TerminateOutcome, TurnOutcome,
 };
 use crate::persistence::sql::rows::Changes;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 
 /// A write that says what it changed.
 pub(crate) trait Noticeable: Intent {
@@ -74,6 +74,10 @@ impl<I: Noticeable> Intent for Noted<I> {
 
     fn at(&self) -> Option<Timestamp> {
         self.intent.at()
+    }
+
+    fn patience(&self) -> Patience {
+        self.intent.patience()
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {

@@ -9,7 +9,7 @@ use crate::persistence::StoreResult;
 use crate::persistence::model::{BlockRun, Blocked, OwnerRequest};
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 
 /// Renews ownership, or gives it up (no lease).
 #[derive(Debug)]
@@ -27,10 +27,17 @@ impl Intent for RenewRuns {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
         let loaded = tx
             .load(Load {
                 runs: self.run_ids.clone(),
+                // One that another transaction has is not renewed now, and costs none of the
+                // others.
+                passing: true,
                 ..Load::default()
             })
             .await?;

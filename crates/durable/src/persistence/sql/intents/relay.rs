@@ -9,22 +9,24 @@ use uuid::Uuid;
 
 use super::starts::load_for;
 use crate::persistence::StoreResult;
+use crate::persistence::limits::CLOSED_CHILDREN_MAX;
 use crate::persistence::model::{
     ClosePolicy, Message, MessageRecord, NewSignal, ParentLink, SendOutcome, StartOutcome,
     StartRun, WorkflowStatus,
 };
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::end::terminated;
-use crate::persistence::sql::rules::start::restored_start;
+use crate::persistence::sql::rules::start::{restored_start, runs_of};
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 use crate::persistence::{Bug, planted};
 
-/// Delivers messages that one shard's runs have sent.
-#[derive(Debug)]
+/// Delivers messages that one shard's runs have sent, but for those of some senders.
+#[derive(Debug, Clone)]
 pub(crate) struct RelayShard {
     pub(crate) shard: i32,
     pub(crate) max: usize,
+    pub(crate) except: Vec<Uuid>,
     pub(crate) now: Option<Timestamp>,
 }
 
@@ -33,10 +35,18 @@ pub(crate) struct RelayShard {
 pub(crate) struct RelayedShard {
     pub(crate) delivered: usize,
     pub(crate) dropped: usize,
+    /// How many its list had.
+    pub(crate) listed: usize,
     /// Runs that were started or given a fact.
     pub(crate) told: BTreeSet<Uuid>,
     /// Runs that are over by the end of it.
     pub(crate) ended: BTreeSet<Uuid>,
+    /// Senders whose messages wait for a run that another transaction has locked.
+    pub(crate) busy: BTreeSet<Uuid>,
+    /// Whether more messages may be there than were looked at.
+    pub(crate) more: bool,
+    /// Whether a message stays until more of the sender's children were told.
+    pub(crate) partial: bool,
 }
 
 impl Intent for RelayShard {
@@ -46,8 +56,13 @@ impl Intent for RelayShard {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        let messages = tx.pick_messages(self.shard, self.max).await?;
+        let picked = tx.pick_messages(self.shard, self.max, &self.except).await?;
+        let (mut messages, mut more) = (picked.messages, picked.full);
         if messages.is_empty() {
             return Ok((
                 RelayedShard::default(),
@@ -57,20 +72,56 @@ impl Intent for RelayShard {
                 },
             ));
         }
-        let starts: Vec<StartRun> = messages.iter().filter_map(child_start).collect();
         let mut children = Vec::with_capacity(messages.len());
+        let mut room = CLOSED_CHILDREN_MAX;
         for message in &messages {
+            if room == 0 {
+                break;
+            }
             children.push(match message.message {
-                Message::CloseChildren => tx.open_children(message.sender).await?,
+                Message::CloseChildren => {
+                    let open = tx.open_children(message.sender, room).await?;
+                    room -= open.len();
+                    open
+                }
                 _ => Vec::new(),
             });
         }
-        let receivers = receivers(&messages, &children);
+        // Those behind the last that has room for its children come with the next transaction.
+        more |= messages.len() > children.len();
+        messages.truncate(children.len());
+        // The last one may have more children than there was room for; it stays until all of them
+        // were told.
+        let is_cut =
+            |place: usize, open: usize| room == 0 && place + 1 == children.len() && open > 0;
+        let starts: Vec<StartRun> = messages.iter().filter_map(child_start).collect();
+        let mut receivers = receivers(&messages, &children);
+        receivers.passing = true;
         let mut work = load_for(starts.iter(), Load::default(), receivers, tx).await?;
-        let mut relayed = RelayedShard::default();
-        for (message, children) in messages.iter().zip(&children) {
-            let children = started_before(message, &messages, children);
-            work.relay(message, &children, &mut relayed);
+        let mut relayed = RelayedShard {
+            listed: messages.len(),
+            more,
+            ..RelayedShard::default()
+        };
+        for (place, (message, children)) in messages.iter().zip(&children).enumerate() {
+            if work.must_wait(message) {
+                relayed.busy.insert(message.sender);
+            }
+            // What a run says arrives in the order in which it said it: nothing overtakes what
+            // waits.
+            if relayed.busy.contains(&message.sender) {
+                continue;
+            }
+            let open = started_before(message, &messages, children);
+            let waits = open.iter().any(|child| work.loaded.busy.contains(child));
+            if waits {
+                relayed.busy.insert(message.sender);
+            }
+            let cut = is_cut(place, children.len());
+            let stays = waits || cut;
+            relayed.more |= cut;
+            relayed.partial |= cut;
+            work.relay(message, &open, stays, &mut relayed);
         }
         let over = work
             .loaded
@@ -115,7 +166,8 @@ fn receivers(messages: &[MessageRecord], children: &[Vec<Uuid>]) -> Load {
             }
             Message::CloseChildren => {
                 load.runs.extend(children);
-                load.facts_of.extend(children);
+                load.unread_of
+                    .extend(children.iter().map(|child| (*child, i64::MIN)));
                 load.signals
                     .extend(children.iter().map(|child| (*child, message.sender)));
             }
@@ -125,15 +177,33 @@ fn receivers(messages: &[MessageRecord], children: &[Vec<Uuid>]) -> Load {
 }
 
 impl Work {
+    /// Whether a run that the message needs is locked by another transaction.
+    fn must_wait(&self, message: &MessageRecord) -> bool {
+        let is_busy = |run: &Uuid| self.loaded.busy.contains(run);
+        match &message.message {
+            Message::StartChild { start, .. } => {
+                let mut load = Load::default();
+                runs_of(&restored_start(start), self, &mut load);
+                is_busy(&message.sender) || load.runs.iter().any(is_busy)
+            }
+            Message::ChildFinished { parent, .. } => is_busy(parent),
+            Message::Signal { run_id, .. } => is_busy(run_id),
+            // Its children that are not locked are told.
+            Message::CloseChildren => false,
+        }
+    }
+
+    /// Delivers a message; `stays`: some of the sender's children are still to be told.
     fn relay(
         &mut self,
         message: &MessageRecord,
         children: &BTreeSet<Uuid>,
+        stays: bool,
         relayed: &mut RelayedShard,
     ) {
         let key = (message.sender, message.sequence_num, message.idx);
         let starts_child = matches!(message.message, Message::StartChild { .. });
-        if !(starts_child && planted(Bug::ChildStartNotIdempotent)) {
+        if !(stays || starts_child && planted(Bug::ChildStartNotIdempotent)) {
             self.changes.delete_messages.push(key);
         }
         let told = match &message.message {
@@ -159,7 +229,7 @@ impl Work {
                 _ => None,
             },
             Message::CloseChildren => {
-                relayed.delivered += 1;
+                relayed.delivered += usize::from(!stays);
                 children
                     .iter()
                     .for_each(|child| self.close_child(message.sender, *child, relayed));

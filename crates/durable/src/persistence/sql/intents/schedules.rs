@@ -9,7 +9,7 @@ use crate::persistence::model::{
 };
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 use crate::persistence::{Bug, StoreResult, planted};
 
 /// Takes ticks.
@@ -24,6 +24,11 @@ impl Intent for FireSchedules {
 
     fn at(&self) -> Option<Timestamp> {
         self.now
+    }
+
+    /// The chore halves a set of which one is locked.
+    fn patience(&self) -> Patience {
+        Patience::of_set(self.fires.len())
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {

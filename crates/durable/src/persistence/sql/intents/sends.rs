@@ -6,7 +6,7 @@ use crate::persistence::StoreResult;
 use crate::persistence::model::{SendOutcome, SendSignal, SendUpdate};
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 
 /// Sends signals.
 #[derive(Debug)]
@@ -20,6 +20,10 @@ impl Intent for SendSignals {
 
     fn at(&self) -> Option<Timestamp> {
         self.now
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::None
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
@@ -55,6 +59,10 @@ impl Intent for SendUpdates {
 
     fn at(&self) -> Option<Timestamp> {
         self.now
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::None
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {

@@ -7,7 +7,7 @@ use crate::persistence::model::{StartOutcome, StartRun};
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::start::{keys_of, runs_of};
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 
 /// Starts runs.
 #[derive(Debug)]
@@ -21,6 +21,10 @@ impl Intent for StartRuns {
 
     fn at(&self) -> Option<Timestamp> {
         self.now
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::None
     }
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {

@@ -7,7 +7,7 @@ use crate::persistence::model::{TerminateOutcome, TerminateRun};
 use crate::persistence::sql::rows::{Changes, Load};
 use crate::persistence::sql::rules::end::terminated;
 use crate::persistence::sql::rules::work::Work;
-use crate::persistence::sql::tx::{Intent, Tx};
+use crate::persistence::sql::tx::{Intent, Patience, Tx};
 
 /// Terminates runs.
 #[derive(Debug)]
@@ -23,11 +23,15 @@ impl Intent for TerminateRuns {
         self.now
     }
 
+    fn patience(&self) -> Patience {
+        Patience::of_set(self.runs.len())
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
         let ids: Vec<_> = self.runs.iter().map(|run| run.run_id).collect();
         let load = Load {
-            runs: ids.clone(),
-            facts_of: ids,
+            unread_of: ids.iter().map(|id| (*id, i64::MIN)).collect(),
+            runs: ids,
             ..Load::default()
         };
         let loaded = tx.load(load).await?;

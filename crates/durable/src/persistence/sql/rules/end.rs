@@ -1,13 +1,12 @@
 //! A run ends: by a turn, or by the store itself.
 
-use durable_core::{Failure, WorkflowError, WorkflowEvent, error_types};
-use durable_core::{Payload, WorkflowSignal};
+use durable_core::{Failure, Payload, WorkflowError, WorkflowEvent, error_types};
 use uuid::Uuid;
 
 use super::totals::outcome_of;
 use super::work::Work;
 use crate::persistence::model::{Message, MessageRecord, RollupKind, WorkflowStatus};
-use crate::persistence::sql::rows::EventRow;
+use crate::persistence::sql::rows::{EventRow, KeepUnread};
 
 /// How a run ends.
 #[derive(Debug, Clone)]
@@ -34,20 +33,13 @@ pub(crate) fn terminated(reason: &str) -> Failure {
 
 impl Work {
     /// Ends a run without a turn of its own: signals that wait are kept in its history as unread, then comes the terminal event.
-    /// Its waiting facts must have been loaded.
+    /// The number of its waiting signals must have been loaded (`Load::unread_of`).
     pub(crate) fn end_by_store(&mut self, run_id: Uuid, error: Failure) {
-        let mut events: Vec<WorkflowEvent> = self
-            .waiting_signals(run_id)
-            .into_iter()
-            .map(|signal| WorkflowEvent::SignalReceived {
-                signal,
-                unread: true,
-            })
-            .collect();
-        events.push(WorkflowEvent::WorkflowFailed {
+        self.keep_rest_unread(run_id);
+        let failed = WorkflowEvent::WorkflowFailed {
             error: WorkflowError::from(error.clone()),
-        });
-        self.append_events(run_id, &events);
+        };
+        self.append_events(run_id, &[failed]);
         let arrivals = self.run_mut(run_id).arrivals;
         self.consume(run_id, arrivals);
         self.drop_tasks_and_timers(run_id);
@@ -59,17 +51,29 @@ impl Work {
         run.blocked = None;
     }
 
-    fn waiting_signals(&self, run_id: Uuid) -> Vec<WorkflowSignal> {
-        let of_run = self
-            .loaded
-            .facts
-            .range((run_id, i64::MIN)..=(run_id, i64::MAX));
-        of_run
-            .filter_map(|(_, fact)| match &fact.event {
-                WorkflowEvent::SignalReceived { signal, .. } => Some(signal.clone()),
-                _ => None,
-            })
-            .collect()
+    /// Appends the signals that wait as unread events: those in the database stay there, and those
+    /// of this very call follow them.
+    pub(crate) fn keep_rest_unread(&mut self, run_id: Uuid) {
+        for slice in self.loaded.unread.remove(&run_id).unwrap_or_default() {
+            let run = self.run_mut(run_id);
+            let sequence = run.sequence;
+            run.sequence += slice.signals;
+            self.changes.keep_unread.push(KeepUnread {
+                run_id,
+                slice,
+                sequence,
+            });
+        }
+        let of_call = self.facts.range((run_id, i64::MIN)..=(run_id, i64::MAX));
+        let signals = of_call.filter_map(|(_, fact)| match &fact.event {
+            WorkflowEvent::SignalReceived { signal, .. } => Some(WorkflowEvent::SignalReceived {
+                signal: signal.clone(),
+                unread: true,
+            }),
+            _ => None,
+        });
+        let signals: Vec<_> = signals.collect();
+        self.append_events(run_id, &signals);
     }
 
     /// Appends events after the run's last one.
@@ -95,13 +99,9 @@ impl Work {
         }
         // Facts and signals that arrived in this very call are not in the database yet.
         let now = self.now;
-        for facts in [&mut self.facts, &mut self.loaded.facts] {
-            let taken: Vec<_> = facts
-                .range((run_id, i64::MIN)..=(run_id, through))
-                .map(|(k, _)| *k)
-                .collect();
-            taken.iter().for_each(|key| drop(facts.remove(key)));
-        }
+        let taken = self.facts.range((run_id, i64::MIN)..=(run_id, through));
+        let taken: Vec<_> = taken.map(|(key, _)| *key).collect();
+        taken.iter().for_each(|key| drop(self.facts.remove(key)));
         let of_run = (run_id, Uuid::nil())..=(run_id, Uuid::max());
         for (_, signal) in self.signals.range_mut(of_run) {
             if signal.arrival <= through {

@@ -39,7 +39,7 @@ pub(crate) fn runs_of(start: &StartRun, work: &Work, load: &mut Load) {
     let last = of_key(KeyKind::Business, &start.business_id);
     runs.extend(last);
     if start.reuse_policy == ReusePolicy::TerminateIfRunning {
-        load.facts_of.extend(last);
+        load.unread_of.extend(last.map(|run_id| (run_id, i64::MIN)));
     }
     for run_id in &runs {
         load.signals
@@ -161,6 +161,10 @@ impl Work {
             self.put_key(KeyKind::Business, id, run_id);
         }
         self.insert_run(RunRecord::new(start, parent, self.now));
+        if !start.attributes.is_empty() {
+            let names = start.attributes.keys().cloned().collect();
+            self.loaded.attributes.insert(run_id, names);
+        }
         self.changes
             .set_attributes(run_id, start.attributes.clone());
         self.deliver_initial(run_id, start);

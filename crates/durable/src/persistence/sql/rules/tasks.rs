@@ -1,11 +1,15 @@
 //! Tasks end, are tried again, or become dead letters.
 
 use durable_core::{
-    AttemptRecord, ExhaustedPolicy, Failure, RetryDecision, TimeoutType, WorkflowEvent, error_types,
+    AttemptRecord, ExhaustedPolicy, Failure, Payload, RetryDecision, TimeoutType, WorkflowEvent,
+    error_types,
 };
+
+use uuid::Uuid;
 
 use super::totals::millis_between;
 use super::work::Work;
+use crate::persistence::limits::{ATTEMPTS_FIRST_KEPT, ATTEMPTS_LAST_KEPT};
 use crate::persistence::model::{
     DeadLetter, DeadLetterState, FinishOutcome, LastAttempt, RollupKind, RollupOutcome, TaskRecord,
     TaskStatus, after,
@@ -65,7 +69,8 @@ impl Work {
         {
             RetryDecision::Retry(delay) => {
                 let mut task = task;
-                task.attempts.push(attempt_record(&task, failure));
+                let record = attempt_record(&task, failure);
+                note_attempt(&mut task.attempts, record);
                 clear_claim(&mut task);
                 task.deliveries = 0;
                 task.status = TaskStatus::Delayed;
@@ -85,7 +90,8 @@ impl Work {
         self.put_letter(dead_letter(&task, &failure, parked, self.now));
         self.count_activity(&task, RollupOutcome::Failed);
         if parked {
-            task.attempts.push(attempt_record(&task, failure));
+            let record = attempt_record(&task, failure);
+            note_attempt(&mut task.attempts, record);
             clear_claim(&mut task);
             task.visible_at = self.now;
             task.status = TaskStatus::Dead;
@@ -123,19 +129,30 @@ impl Work {
 
     /// A queued task leaves; the line moves up if it was the head. Answers whether it did.
     pub(crate) fn remove_task(&mut self, task: &TaskRecord) -> bool {
-        self.loaded.tasks.remove(&(task.run_id, task.id));
-        self.tasks.remove(&(task.run_id, task.id));
-        self.changes.delete_tasks.push((task.run_id, task.id));
-        let run = self.run_mut(task.run_id);
+        self.remove_from_queue((task.run_id, task.id), task.status, task.options.sequential)
+    }
+
+    /// [`Work::remove_task`] by where the task stands.
+    pub(crate) fn remove_from_queue(
+        &mut self,
+        key: (Uuid, Uuid),
+        status: TaskStatus,
+        sequential: bool,
+    ) -> bool {
+        self.loaded.tasks.remove(&key);
+        self.loaded.standing.remove(&key);
+        self.tasks.remove(&key);
+        self.changes.delete_tasks.push(key);
+        let run = self.run_mut(key.0);
         run.task_count -= 1;
-        if !task.options.sequential {
+        if !sequential {
             return false;
         }
         run.line_count -= 1;
-        let was_head = task.status != TaskStatus::InLine;
+        let was_head = status != TaskStatus::InLine;
         let moves = was_head && run.line_count > 0;
         if moves {
-            self.lines.insert(task.run_id);
+            self.lines.insert(key.0);
         }
         moves
     }
@@ -154,16 +171,16 @@ impl Work {
         );
     }
 
-    /// Writes a dead letter.
+    /// Writes the letter of a task that is dead, with the input that the task has in the queue.
     pub(crate) fn put_letter(&mut self, letter: DeadLetter) {
         if planted(Bug::DeadLetterForgotten) {
             return;
         }
-        self.changes.put_letters.push(letter);
+        self.changes.bury_tasks.push(letter);
     }
 }
 
-/// The letter of a task that is dead.
+/// The letter of a task that is dead, without its input.
 pub(crate) fn dead_letter(
     task: &TaskRecord,
     failure: &Failure,
@@ -171,13 +188,13 @@ pub(crate) fn dead_letter(
     now: durable_core::Timestamp,
 ) -> DeadLetter {
     let mut error_history = task.attempts.clone();
-    error_history.push(attempt_record(task, failure.clone()));
+    note_attempt(&mut error_history, attempt_record(task, failure.clone()));
     DeadLetter {
         id: task.id,
         run_id: task.run_id,
         activity_id: task.activity_id.clone(),
         activity_type: task.activity_type.clone(),
-        input: task.input.clone(),
+        input: Payload::ABSENT,
         options: task.options.clone(),
         epoch: task.epoch,
         attempts: task.attempt,
@@ -197,6 +214,26 @@ fn attempt_record(task: &TaskRecord, failure: Failure) -> AttemptRecord {
         worker_id: task.claimed_by.clone().unwrap_or_default(),
         started_at: task.claimed_at,
         failure,
+        omitted_before: 0,
+    }
+}
+
+/// Adds a failed attempt. The first and the last ones are kept, and the number of those between
+/// them.
+fn note_attempt(attempts: &mut Vec<AttemptRecord>, record: AttemptRecord) {
+    attempts.push(record);
+    let over = attempts
+        .len()
+        .saturating_sub(ATTEMPTS_FIRST_KEPT + ATTEMPTS_LAST_KEPT);
+    if over == 0 {
+        return;
+    }
+    let gone = attempts.drain(ATTEMPTS_FIRST_KEPT..ATTEMPTS_FIRST_KEPT + over);
+    let omitted = gone.fold(0_u32, |sum, gone| {
+        sum.saturating_add(1).saturating_add(gone.omitted_before)
+    });
+    if let Some(next) = attempts.get_mut(ATTEMPTS_FIRST_KEPT) {
+        next.omitted_before = next.omitted_before.saturating_add(omitted);
     }
 }
 

@@ -9,8 +9,9 @@ use super::end::Ending;
 use super::start::stored_start;
 use super::tasks::dead_letter;
 use super::work::Work;
+use crate::persistence::limits::ATTRIBUTES_MAX;
 use crate::persistence::model::{
-    Committed, LeaseRequest, Message, NewSignal, NewTask, Next, OutboxRecord, OutboxState,
+    Committed, Fact, LeaseRequest, Message, NewSignal, NewTask, Next, OutboxRecord, OutboxState,
     PlacedTask, Rejection, RollupOutcome, SignalRecord, StartOutcome, StepLogRecord, TaskEnd,
     TaskLease, TaskPlace, TaskRecord, TaskStatus, TimerRecord, TurnCommit, TurnOutcome,
     UpdateState, WorkflowStatus, after,
@@ -62,8 +63,8 @@ impl Work {
                 arrivals: run.arrivals,
             });
         }
-        let closes = !matches!(turn.next, Next::Wait | Next::Reset { .. });
-        if closes && turn.facts_through != run.arrivals && !planted(Bug::EndsOverUnseenFacts) {
+        let needs_all = turn.next.ends_run() && !turn.unread_rest;
+        if needs_all && turn.facts_through != run.arrivals && !planted(Bug::EndsOverUnseenFacts) {
             return Err(Rejection::UnseenFacts {
                 arrivals: run.arrivals,
             });
@@ -71,7 +72,8 @@ impl Work {
         self.accept_leases(turn)?;
         self.accept_timers(turn)?;
         self.accept_ids(turn)?;
-        accept_reset(run, turn)
+        accept_reset(run, turn)?;
+        self.accept_attributes(turn)
     }
 
     fn accept_leases(&self, turn: &TurnCommit) -> Result<(), Rejection> {
@@ -115,22 +117,21 @@ impl Work {
             .map(|finished| finished.lease.task_id)
             .collect();
         let given_up: BTreeSet<&String> = turn.cancelled_activities.iter().collect();
-        let stays = |task: &&TaskRecord| {
-            !finished.contains(&task.id) && !given_up.contains(&task.activity_id)
+        let stays = |id: Uuid, activity_id: &String| {
+            !finished.contains(&id) && !given_up.contains(activity_id)
         };
         let activities: BTreeSet<&str> = if turn.tasks.is_empty() {
             BTreeSet::new()
         } else {
-            let staying = self.tasks_of(turn.run_id).filter(stays);
-            staying.map(|task| task.activity_id.as_str()).collect()
+            let queued = self.queued_of(turn.run_id);
+            let staying = queued.filter(|(id, activity_id)| stays(*id, activity_id));
+            staying
+                .map(|(_, activity_id)| activity_id.as_str())
+                .collect()
         };
         for new in &turn.tasks {
-            let in_use = self
-                .loaded
-                .tasks
-                .get(&(turn.run_id, new.task_id))
-                .filter(stays);
-            if in_use.is_some() {
+            let queued = self.loaded.queued.get(&(turn.run_id, new.task_id));
+            if queued.is_some_and(|activity_id| stays(new.task_id, activity_id)) {
                 let id = new.task_id.to_string();
                 return Err(Rejection::IdInUse { what: "task", id });
             }
@@ -161,10 +162,34 @@ impl Work {
         Ok(())
     }
 
-    /// The run's queued tasks, as far as they were loaded.
-    pub(crate) fn tasks_of(&self, run_id: Uuid) -> impl Iterator<Item = &TaskRecord> {
+    /// The run's attributes are counted with what the turn makes of them. The names are loaded only
+    /// for a turn that sets some: another one
+    /// cannot add any.
+    fn accept_attributes(&self, turn: &TurnCommit) -> Result<(), Rejection> {
+        if !turn.sets_attributes() {
+            return Ok(());
+        }
+        let stored = self.loaded.attributes.get(&turn.run_id);
+        let before = stored.map_or(0, BTreeSet::len);
+        let mut names: BTreeSet<&String> = stored.into_iter().flatten().collect();
+        for (name, value) in &turn.attributes {
+            match value {
+                Some(_) => names.insert(name),
+                None => names.remove(name),
+            };
+        }
+        let found = names.len();
+        if found > ATTRIBUTES_MAX && found > before {
+            return Err(Rejection::Attributes { found });
+        }
+        Ok(())
+    }
+
+    /// The run's queued tasks and their activities, as far as they were loaded.
+    fn queued_of(&self, run_id: Uuid) -> impl Iterator<Item = (Uuid, &String)> {
         let whole = (run_id, Uuid::nil())..=(run_id, Uuid::max());
-        self.loaded.tasks.range(whole).map(|(_, task)| task)
+        let queued = self.loaded.queued.range(whole);
+        queued.map(|((_, id), activity_id)| (*id, activity_id))
     }
 
     /// Everything an accepted turn writes, in the contract's order.
@@ -182,16 +207,19 @@ impl Work {
         }
         // Those that the turn is about to queue are told of one by one.
         let line_moved = self.lines.contains(&run_id) && self.run_mut(run_id).line_count > 0;
-        let through = if planted(Bug::FactsTakenUnseen) {
+        self.append_events_and_rest(turn);
+        let takes_all = turn.leaves_rest_unread() || planted(Bug::FactsTakenUnseen);
+        let through = if takes_all {
             self.run_mut(run_id).arrivals
         } else {
             turn.facts_through
         };
         self.consume(run_id, through);
-        if let Next::Reset { .. } = turn.next {
-            self.begin_epoch(run_id);
+        match turn.next {
+            Next::Reset { .. } => self.begin_epoch(run_id),
+            Next::ContinueAsNew { .. } => self.changes.drop_iteration_facts.push(run_id),
+            _ => {}
         }
-        self.append_events(run_id, &turn.events);
         self.set_timers(turn);
         let tasks = turn
             .tasks
@@ -214,6 +242,19 @@ impl Work {
         }
     }
 
+    /// The turn's events; signals behind those that an ending turn took come before its last event.
+    fn append_events_and_rest(&mut self, turn: &TurnCommit) {
+        let keeps = turn.leaves_rest_unread() && !planted(Bug::UnreadSignalsDropped);
+        match turn.events.split_last() {
+            Some((last, others)) if keeps => {
+                self.append_events(turn.run_id, others);
+                self.keep_rest_unread(turn.run_id);
+                self.append_events(turn.run_id, std::slice::from_ref(last));
+            }
+            _ => self.append_events(turn.run_id, &turn.events),
+        }
+    }
+
     fn leave_queue(&mut self, turn: &TurnCommit) {
         for finished in &turn.finished_tasks {
             let key = (turn.run_id, finished.lease.task_id);
@@ -232,13 +273,14 @@ impl Work {
             self.remove_task(&task);
         }
         let asked: BTreeSet<&String> = turn.cancelled_activities.iter().collect();
-        let given_up: Vec<TaskRecord> = self
-            .tasks_of(turn.run_id)
-            .filter(|task| asked.contains(&task.activity_id))
-            .cloned()
+        let whole = (turn.run_id, Uuid::nil())..=(turn.run_id, Uuid::max());
+        let standing = self.loaded.standing.range(whole);
+        let given_up: Vec<_> = standing
+            .filter(|(_, task)| asked.contains(&task.activity_id))
+            .map(|(key, task)| (*key, task.status, task.sequential))
             .collect();
-        for task in given_up {
-            self.remove_task(&task);
+        for (key, status, sequential) in given_up {
+            self.remove_from_queue(key, status, sequential);
         }
         let gone = turn.fired_timers.iter().chain(&turn.cancelled_timers);
         self.changes
@@ -398,9 +440,7 @@ impl Work {
                 run.run_deadline = run_deadline;
                 run.ready_at = Some(now);
                 self.set_input(run_id, input.clone());
-                carried
-                    .iter()
-                    .for_each(|signal| self.carry_over(run_id, signal));
+                self.carry_over(run_id, carried);
                 return messages;
             }
             Next::Reset { .. } => {
@@ -425,13 +465,18 @@ impl Work {
         self.close(run_id, ending, messages)
     }
 
-    /// A signal that the old iteration took and did not use is the new one's fact.
-    fn carry_over(&mut self, run_id: Uuid, signal: &NewSignal) {
-        let known = self.loaded.signals.get(&(run_id, signal.signal_id));
-        let sent_at = known.map_or(self.now, |known| known.sent_at);
-        let arrival = self.deliver(
-            run_id,
-            WorkflowEvent::SignalReceived {
+    /// Signals that the old iteration took and did not use are the new one's first facts. They get
+    /// the last of the numbers that were
+    /// taken, in their order: each of them had such a number of its own, so that these are free,
+    /// and what waits comes behind them.
+    fn carry_over(&mut self, run_id: Uuid, carried: &[NewSignal]) {
+        let run = self.run_mut(run_id);
+        run.consumed -= i64::try_from(carried.len()).unwrap_or(i64::MAX);
+        let first = run.consumed + 1;
+        for (arrival, signal) in (first..).zip(carried) {
+            let known = self.loaded.signals.get(&(run_id, signal.signal_id));
+            let sent_at = known.map_or(self.now, |known| known.sent_at);
+            let event = WorkflowEvent::SignalReceived {
                 signal: WorkflowSignal {
                     signal_id: Some(signal.signal_id),
                     signal_type: signal.signal_type.clone(),
@@ -439,17 +484,25 @@ impl Work {
                     sent_at,
                 },
                 unread: false,
-            },
-        );
-        self.put_signal(SignalRecord {
-            run_id,
-            signal_id: signal.signal_id,
-            signal_type: signal.signal_type.clone(),
-            payload: signal.payload.clone(),
-            arrival,
-            sent_at,
-            processed_at: None,
-        });
+            };
+            let fact = Fact {
+                arrival,
+                event,
+                attempts: Vec::new(),
+                last_attempt: None,
+                arrived_at: self.now,
+            };
+            self.insert_fact(run_id, fact);
+            self.put_signal(SignalRecord {
+                run_id,
+                signal_id: signal.signal_id,
+                signal_type: signal.signal_type.clone(),
+                payload: signal.payload.clone(),
+                arrival,
+                sent_at,
+                processed_at: None,
+            });
+        }
     }
 
     /// The answer to a turn that was committed before.

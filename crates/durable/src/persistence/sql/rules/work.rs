@@ -9,7 +9,7 @@ use super::frame::Frame;
 use crate::persistence::model::{
     Fact, KeyKind, KeyRecord, RunRecord, SignalRecord, TaskRecord, UpdateRecord,
 };
-use crate::persistence::sql::rows::{Changes, Loaded, RunHead, RunInsert, RunUpdate};
+use crate::persistence::sql::rows::{Changes, Loaded, RunHead, RunInsert, RunUpdate, TaskUpdate};
 
 /// The locked rows of one call, as the rules change them, and what is to be written.
 ///
@@ -24,7 +24,7 @@ pub(crate) struct Work {
     pub(crate) changes: Changes,
     runs: BTreeMap<Uuid, Changed>,
     /// Changed tasks that stay in the queue.
-    pub(super) tasks: BTreeMap<(Uuid, Uuid), TaskRecord>,
+    pub(super) tasks: BTreeMap<(Uuid, Uuid), TaskUpdate>,
     /// Facts that arrived in this call.
     pub(super) facts: BTreeMap<(Uuid, i64), Fact>,
     /// Signals for the ledger.
@@ -79,12 +79,18 @@ impl Work {
         self.loaded.schedules.append(&mut more.schedules);
         self.loaded.runs.append(&mut more.runs);
         self.loaded.tasks.append(&mut more.tasks);
+        self.loaded.queued.append(&mut more.queued);
+        self.loaded.standing.append(&mut more.standing);
+        self.loaded.lines.append(&mut more.lines);
         self.loaded.timers.append(&mut more.timers);
-        self.loaded.facts.append(&mut more.facts);
+        self.loaded.unread.append(&mut more.unread);
+        self.loaded.attributes.append(&mut more.attributes);
         self.loaded.signals.append(&mut more.signals);
         self.loaded.updates.append(&mut more.updates);
         self.loaded.letters.append(&mut more.letters);
         self.loaded.outbox.append(&mut more.outbox);
+        self.loaded.busy.append(&mut more.busy);
+        self.loaded.busy_tasks.append(&mut more.busy_tasks);
     }
 
     /// The run as it is now.
@@ -148,9 +154,6 @@ impl Work {
 
     /// Puts a fact into the inbox.
     pub(crate) fn insert_fact(&mut self, run_id: Uuid, fact: Fact) {
-        self.loaded
-            .facts
-            .insert((run_id, fact.arrival), fact.clone());
         self.facts.insert((run_id, fact.arrival), fact);
     }
 
@@ -169,11 +172,27 @@ impl Work {
             .insert((update.run_id, update.update_id.clone()), update);
     }
 
-    /// Changes a queued task.
+    /// Changes a queued task. Its failed attempts are written where they are other than before.
     pub(crate) fn update_task(&mut self, task: TaskRecord) {
+        self.write_task(task, false);
+    }
+
+    /// Changes a queued task and the details of its last heartbeat.
+    pub(crate) fn update_task_with_heartbeat(&mut self, task: TaskRecord) {
+        self.write_task(task, true);
+    }
+
+    fn write_task(&mut self, task: TaskRecord, heartbeat: bool) {
         let key = (task.run_id, task.id);
-        self.tasks.insert(key, task.clone());
-        self.loaded.tasks.insert(key, task);
+        let former = self.loaded.tasks.insert(key, task.clone());
+        let attempts = former.is_none_or(|former| former.attempts != task.attempts);
+        let earlier = self.tasks.get(&key);
+        let update = TaskUpdate {
+            heartbeat: heartbeat || earlier.is_some_and(|earlier| earlier.heartbeat),
+            attempts: attempts || earlier.is_some_and(|earlier| earlier.attempts),
+            task,
+        };
+        self.tasks.insert(key, update);
     }
 
     /// Everything to write.

@@ -1,21 +1,27 @@
 //! The contract over any SQL database: checks at the edge, then the intents.
 
+mod chores;
 mod port;
 mod rest;
+mod retention;
 
 use std::sync::Arc;
 
 use super::intents::noted::{Noted, Noticeable};
 use super::tx::{Concern, Database};
-use crate::persistence::StoreResult;
 use crate::persistence::audit::Noting;
+use crate::persistence::{Asides, StoreResult};
 
 /// A store over a SQL database.
 #[derive(Debug)]
 pub struct SqlStore<D> {
     database: Arc<D>,
+    /// What this process has set aside.
+    asides: Arc<Asides>,
     /// Whose changes leave audit rows.
     noting: Option<Arc<Noting>>,
+    /// Where bounded searches of retention go on.
+    places: Arc<retention::Places>,
 }
 
 impl<D: Database> SqlStore<D> {
@@ -23,7 +29,9 @@ impl<D: Database> SqlStore<D> {
     pub fn new(database: D) -> Self {
         Self {
             database: Arc::new(database),
+            asides: Arc::default(),
             noting: None,
+            places: Arc::default(),
         }
     }
 
@@ -31,7 +39,9 @@ impl<D: Database> SqlStore<D> {
     fn view(&self, noting: Noting) -> Self {
         Self {
             database: Arc::clone(&self.database),
+            asides: Arc::clone(&self.asides),
             noting: Some(Arc::new(noting)),
+            places: Arc::clone(&self.places),
         }
     }
 

@@ -27,7 +27,7 @@ impl<D: Database> WorkerPort for SqlStore<D> {
         let mut turns = Vec::new();
         for shard in self.shards().from(claim.first_shard) {
             let max = claim.max - turns.len();
-            if max == 0 {
+            if max == 0 || ClaimedTurn::may_have_left_some(&turns) {
                 break;
             }
             let intent = ClaimTurnsOf {
@@ -154,7 +154,9 @@ impl<D: Database> WorkerPort for SqlStore<D> {
         let mut tasks = Vec::new();
         for shard in self.shards().from(claim.first_shard) {
             let max = claim.max - tasks.len();
-            if max == 0 || claim.activity_types.is_empty() {
+            // Half of what fits is enough: a shard gives as much again.
+            let full = max == 0 || ClaimedTask::may_have_left_some(&tasks);
+            if full || claim.activity_types.is_empty() {
                 break;
             }
             let intent = ClaimTasksOf {
@@ -195,9 +197,26 @@ impl<D: Database> WorkerPort for SqlStore<D> {
         if extensions.is_empty() {
             return Ok(Vec::new());
         }
-        self.database
-            .write(Concern::Results, ExtendLeases { extensions, now })
-            .await
+        let again = extensions.clone();
+        let extend = ExtendLeases { extensions, now };
+        let mut states = self.database.write(Concern::Results, extend).await?;
+        // A second look at those that another transaction had: most are held for one short commit.
+        let is_unknown = |state: &&mut LeaseState| **state == LeaseState::Unknown;
+        if !states.contains(&LeaseState::Unknown) {
+            return Ok(states);
+        }
+        let skipped = states.iter().zip(again);
+        let skipped = skipped.filter(|(state, _)| **state == LeaseState::Unknown);
+        let extensions = skipped.map(|(_, extension)| extension).collect();
+        let extend = ExtendLeases { extensions, now };
+        let second = self.database.write(Concern::Results, extend).await;
+        // What the first look extended is extended, whatever becomes of the second.
+        let second = second.unwrap_or_default();
+        let unknown = states.iter_mut().filter(is_unknown);
+        for (state, second) in unknown.zip(second) {
+            *state = second;
+        }
+        Ok(states)
     }
 
     async fn release_tasks(

@@ -9,23 +9,20 @@ use uuid::Uuid;
 
 use super::{SqlStore, keep};
 use crate::persistence::audit::Noting;
-use crate::persistence::limits::PAGE_ROWS_MAX;
+use crate::persistence::limits::{COUNT_WAITING_MAX, PAGE_ROWS_MAX};
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Dump, FireDue, Fired, Glance, History,
-    OutboxRecord, OutboxReport, Page, PurgeRuns, ReapLeases, ReapedTask, RelayMessages, Relayed,
-    RollupRecord, RunFilter, RunRecord, ScheduleFilter, ScheduleFire, ScheduleOutcome,
-    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
-    StepLogRecord, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun,
-    UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, CountLimit,
+    DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FireDue,
+    Fired, Glance, History, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns, PurgedOld,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter, RunMark,
+    RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome, ScheduleRecord,
+    SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter, StepLogPage,
+    StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
 use crate::persistence::sql::intents::dead_letters::DecideDeadLetter;
-use crate::persistence::sql::intents::due::{FireShard, NextDue};
-use crate::persistence::sql::intents::leases::ReapLeases as ReapShard;
 use crate::persistence::sql::intents::outbox::{ClaimOutboxOf, FinishOutbox};
 use crate::persistence::sql::intents::registry::WriteRegistry;
-use crate::persistence::sql::intents::relay::RelayShard;
-use crate::persistence::sql::intents::retention::{PurgeKeys, PurgeShard};
 use crate::persistence::sql::intents::schedules::{FireSchedules, SwapSchedule};
 use crate::persistence::sql::intents::sends::{SendSignals, SendUpdates};
 use crate::persistence::sql::intents::starts::StartRuns;
@@ -33,7 +30,7 @@ use crate::persistence::sql::intents::terminate::TerminateRuns;
 use crate::persistence::sql::rows::RegistryWrite;
 use crate::persistence::sql::tx::{Concern, Database};
 use crate::persistence::{
-    Bell, Shards, StoreResult, Transactions, WorkflowEventStore, check, limits,
+    Asides, Bell, Shards, StoreResult, Transactions, WorkflowEventStore, check, limits,
 };
 
 #[async_trait]
@@ -48,6 +45,10 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
 
     fn transactions(&self) -> Option<Arc<dyn Transactions>> {
         self.database.transactions()
+    }
+
+    fn asides(&self) -> Option<Arc<Asides>> {
+        Some(Arc::clone(&self.asides))
     }
 
     async fn reside(&self, worker_id: &str) -> StoreResult<()> {
@@ -123,68 +124,15 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn fire_due(&self, due: FireDue) -> StoreResult<Fired> {
-        let mut fired = Fired::default();
-        let mut ready = BTreeSet::new();
-        for shard in self.shards().from(due.first_shard) {
-            let intent = FireShard {
-                shard,
-                max: due.max,
-                jitter: due.jitter,
-                now: due.now,
-            };
-            let of_shard = self.database.write(Concern::Events, intent).await?;
-            fired.timers += of_shard.timers;
-            fired.tasks_ready += of_shard.tasks_ready;
-            fired.tasks_timed_out += of_shard.tasks_timed_out;
-            fired.claimable_types.extend(of_shard.claimable_types);
-            fired.runs_timed_out.extend(of_shard.runs_timed_out);
-            ready.extend(of_shard.ready_runs);
-        }
-        fired.runs_timed_out.sort_unstable();
-        fired.ready_runs = ready.into_iter().collect();
-        fired.next_due = self.database.write(Concern::Registry, NextDue).await?;
-        Ok(fired)
+        self.fire_all(due).await
     }
 
     async fn reap_leases(&self, reap: ReapLeases) -> StoreResult<Vec<ReapedTask>> {
-        let mut reaped = Vec::new();
-        for shard in self.shards().from(reap.first_shard) {
-            let max = reap.max - reaped.len();
-            if max == 0 {
-                break;
-            }
-            let intent = ReapShard {
-                shard,
-                max,
-                now: reap.now,
-            };
-            if !keep(
-                &mut reaped,
-                self.database.write(Concern::Events, intent).await,
-            )? {
-                break;
-            }
-        }
-        Ok(reaped)
+        self.reap_all(reap).await
     }
 
     async fn relay_messages(&self, relay: RelayMessages) -> StoreResult<Relayed> {
-        let mut relayed = Relayed::default();
-        let (mut told, mut ended) = (BTreeSet::new(), BTreeSet::new());
-        for shard in self.shards().from(relay.first_shard) {
-            let intent = RelayShard {
-                shard,
-                max: relay.max,
-                now: relay.now,
-            };
-            let of_shard = self.database.write(Concern::Events, intent).await?;
-            relayed.delivered += of_shard.delivered;
-            relayed.dropped += of_shard.dropped;
-            told.extend(of_shard.told);
-            ended.extend(of_shard.ended);
-        }
-        relayed.ready_runs = told.difference(&ended).copied().collect();
-        Ok(relayed)
+        self.relay_all(relay).await
     }
 
     async fn put_schedule(&self, schedule: ScheduleRecord) -> StoreResult<()> {
@@ -224,6 +172,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         filter: ScheduleFilter,
         page: Page,
     ) -> StoreResult<Vec<ScheduleRecord>> {
+        limits::check_page(page)?;
         self.database.list_schedules(filter, page).await
     }
 
@@ -310,7 +259,12 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.stop_silent_workers(cut(silent_since)).await
     }
 
+    async fn get_dead_letter(&self, id: Uuid) -> StoreResult<Option<DeadLetter>> {
+        self.database.get_dead_letter(id).await
+    }
+
     async fn list_dlq(&self, filter: DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
+        limits::check_page(page)?;
         if !(is_storable_option(filter.activity_type.as_deref())) {
             return Ok(Vec::new());
         }
@@ -397,7 +351,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         let mut events = Vec::new();
         for shard in self.shards().from(claim.first_shard) {
             let max = claim.max - events.len();
-            if max == 0 {
+            if max == 0 || OutboxRecord::are_enough(&events) {
                 break;
             }
             let intent = ClaimOutboxOf {
@@ -433,18 +387,31 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.get_run(run_id).await
     }
 
-    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<Vec<RunRecord>> {
+    async fn summarize_runs(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunSummary>>> {
+        limits::check_batch("the number of runs", run_ids.len())?;
+        let unique: BTreeSet<Uuid> = run_ids.iter().copied().collect();
+        let found = self.database.summarize_runs(unique.into_iter().collect());
+        let found = found.await?.into_iter().map(|run| (run.id, run));
+        let found: BTreeMap<Uuid, RunSummary> = found.collect();
+        Ok(run_ids.iter().map(|id| found.get(id).cloned()).collect())
+    }
+
+    async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<RunPage> {
+        limits::check_page(page)?;
         if !(is_storable_filter(&filter)) {
-            return Ok(Vec::new());
+            return Ok(RunPage::default());
         }
         self.database.list_runs(filter, page).await
     }
 
-    async fn count_runs(&self, filter: RunFilter) -> StoreResult<u64> {
+    async fn count_runs(&self, filter: RunFilter, limit: CountLimit) -> StoreResult<RunCount> {
         if !(is_storable_filter(&filter)) {
-            return Ok(0);
+            return Ok(RunCount {
+                count: 0,
+                exact: true,
+            });
         }
-        self.database.count_runs(filter).await
+        self.database.count_runs(filter, limit).await
     }
 
     async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
@@ -452,17 +419,15 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+        limits::check_page(page)?;
         if !(is_storable_option(filter.activity_type.as_deref())) {
             return Ok(Vec::new());
         }
         self.database.list_tasks(filter, page).await
     }
 
-    async fn list_step_logs(
-        &self,
-        filter: StepLogFilter,
-        page: Page,
-    ) -> StoreResult<Vec<StepLogRecord>> {
+    async fn list_step_logs(&self, filter: StepLogFilter, page: Page) -> StoreResult<StepLogPage> {
+        limits::check_page(page)?;
         self.database.list_step_logs(filter, page).await
     }
 
@@ -477,6 +442,7 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
     }
 
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {
+        limits::check_page(page)?;
         let texts = [&filter.actor, &filter.action, &filter.target_id];
         if !texts
             .into_iter()
@@ -495,37 +461,38 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.counts().await
     }
 
+    async fn run_marks(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunMark>>> {
+        limits::check_batch("the number of runs", run_ids.len())?;
+        let unique: BTreeSet<Uuid> = run_ids.iter().copied().collect();
+        if unique.is_empty() {
+            return Ok(Vec::new());
+        }
+        let marks = self
+            .database
+            .run_marks(unique.into_iter().collect())
+            .await?;
+        Ok(run_ids.iter().map(|id| marks.get(id).copied()).collect())
+    }
+
+    async fn count_waiting(&self, at_most: u64) -> StoreResult<u64> {
+        let at_most = at_most.clamp(1, COUNT_WAITING_MAX);
+        self.database.count_waiting(at_most).await
+    }
+
     async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
         self.database.rollups(from).await
     }
 
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64> {
-        let mut purged = 0;
-        for shard in self.shards().from(purge.first_shard) {
-            let max = purge.max - usize::try_from(purged).unwrap_or(usize::MAX);
-            if max == 0 {
-                break;
-            }
-            let PurgeRuns {
-                finished_before,
-                now,
-                ..
-            } = purge;
-            let intent = PurgeShard {
-                shard,
-                finished_before,
-                max,
-                now,
-            };
-            purged += self.database.write(Concern::Registry, intent).await?;
-        }
-        let keys = PurgeKeys {
-            max: limits::BATCH_ITEMS_MAX,
-            slots: purged < purge.max as u64,
-            now: purge.now,
-        };
-        self.database.write(Concern::Registry, keys).await?;
-        Ok(purged)
+        self.purge_ended(purge).await
+    }
+
+    async fn purge_old(&self, purge: PurgeOld) -> StoreResult<PurgedOld> {
+        self.purge_details(purge).await
+    }
+
+    async fn delete_run(&self, run_id: Uuid, now: Option<Timestamp>) -> StoreResult<DeleteOutcome> {
+        self.delete_ended(run_id, now).await
     }
 
     async fn dump(&self) -> StoreResult<Dump> {

@@ -10,6 +10,10 @@ statements! {
     DELETE =
         "DELETE FROM durable_search_attributes \
          WHERE partition_key = ?1 AND workflow_id = ?2 AND name = ?3";
+    /// Names of all of a run.
+    NAMES_OF_RUN =
+        "SELECT name FROM durable_search_attributes \
+         WHERE partition_key = ?1 AND workflow_id = ?2";
     /// All of a run.
     OF_RUN =
         "SELECT name, value_type, value FROM durable_search_attributes \

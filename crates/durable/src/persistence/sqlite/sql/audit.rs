@@ -17,9 +17,9 @@ statements! {
         "DELETE FROM durable_audit WHERE id IN ( \
          SELECT id FROM durable_audit WHERE id < ?1 AND at < ?2 ORDER BY id LIMIT ?3)";
     /// All rows.
-    DUMP = concat!("SELECT ", audit_columns!(), " FROM durable_audit ORDER BY id");
+    DUMP for Proof = concat!("SELECT ", audit_columns!(), " FROM durable_audit ORDER BY id");
     /// Rows; conditions follow.
-    LIST = concat!("SELECT ", audit_columns!(), " FROM durable_audit WHERE TRUE");
+    LIST for List = concat!("SELECT ", audit_columns!(), " FROM durable_audit WHERE TRUE");
 }
 
 pub(crate) const BY_ACTOR: &str = " AND actor = ?";

@@ -7,5 +7,5 @@ statements! {
     /// The recorded one.
     GET = "SELECT result FROM durable_dedup WHERE key = ?1";
     /// All of them.
-    LIST = "SELECT key, result, created_at FROM durable_dedup ORDER BY key";
+    LIST for Proof = "SELECT key, result, created_at FROM durable_dedup ORDER BY key";
 }

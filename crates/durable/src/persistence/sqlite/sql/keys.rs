@@ -27,5 +27,5 @@ statements! {
              AND (k.key = s.id || '@' || s.last_fire_at OR ?2 - k.created_at <= s.catchup_window_ms * 1000)) \
          ORDER BY k.created_at, k.key LIMIT ?3";
     /// All keys.
-    LIST = "SELECT kind, key, workflow_id, created_at FROM durable_keys";
+    LIST for Proof = "SELECT kind, key, workflow_id, created_at FROM durable_keys";
 }

@@ -6,10 +6,17 @@ statements! {
         "INSERT INTO durable_messages \
          (partition_key, sender, sequence_num, idx, message, payload, memo) \
          VALUES (?, ?, ?, ?, ?, ?, ?)";
-    /// The first messages of a shard.
+    /// The sizes of the first messages of a shard, but for those of some senders.
+    SIZES =
+        "SELECT length(message) + coalesce(length(payload), 0) + coalesce(length(memo), 0) \
+         FROM durable_messages \
+         WHERE partition_key = ?1 AND hex(sender) NOT IN (SELECT value FROM json_each(?3)) \
+         ORDER BY sender, sequence_num, idx LIMIT ?2";
+    /// The first messages of a shard, but for those of some senders.
     PICK =
         "SELECT sender, sequence_num, idx, message, payload, memo FROM durable_messages \
-         WHERE partition_key = ?1 ORDER BY sender, sequence_num, idx LIMIT ?2";
+         WHERE partition_key = ?1 AND hex(sender) NOT IN (SELECT value FROM json_each(?3)) \
+         ORDER BY sender, sequence_num, idx LIMIT ?2";
     /// All messages of a sender.
     OF_RUN =
         "SELECT sender, sequence_num, idx, message, payload, memo FROM durable_messages \

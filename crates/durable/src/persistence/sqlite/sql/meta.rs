@@ -36,17 +36,59 @@ statements! {
     FREE_PAGES = "PRAGMA freelist_count";
     /// The first damage, or `ok`.
     QUICK_CHECK = "PRAGMA quick_check(1)";
-    /// Runs whose turn is due since before a moment, the longest first; blocked ones wait for another build.
+    /// Runs of a shard, type and version whose turn is due since before a moment, the longest
+    /// first;
+    /// blocked ones wait for another build. Index `ready`, in its order.
     OVERDUE_TURNS = "SELECT id, ready_at FROM durable_workflow_instances \
-         WHERE ready_at < ? AND blocked_build IS NULL ORDER BY ready_at LIMIT ?";
-    /// Tasks whose lease or timeout has run out.
-    OVERDUE_TASKS = "SELECT workflow_id, min(coalesce(lease_expires_at, timeout_at), coalesce(timeout_at, lease_expires_at)) AS due_at \
-         FROM durable_task_queue WHERE due_at < ? ORDER BY due_at LIMIT ?";
-    /// Tasks that could have been claimed.
+         INDEXED BY idx_durable_workflow_instances_ready \
+         WHERE partition_key = ?1 AND workflow_type = ?2 AND version = ?3 AND ready_at IS NOT NULL \
+         AND ready_at < ?4 AND blocked_build IS NULL ORDER BY ready_at LIMIT ?5";
+    /// Tasks of a shard whose lease or timeout has run out. Indexes `timeout` and `claimed`, in
+    /// their
+    /// order.
+    OVERDUE_TASKS = "SELECT workflow_id, min(due_at) FROM ( \
+             SELECT * FROM (SELECT workflow_id, id, timeout_at AS due_at FROM durable_task_queue \
+                 INDEXED BY idx_durable_task_queue_timeout \
+                 WHERE partition_key = ?1 AND timeout_at IS NOT NULL AND timeout_at < ?2 \
+                 ORDER BY timeout_at LIMIT ?3) \
+             UNION ALL \
+             SELECT * FROM (SELECT workflow_id, id, lease_expires_at FROM durable_task_queue \
+                 INDEXED BY idx_durable_task_queue_claimed \
+                 WHERE partition_key = ?1 AND status = 'claimed' AND lease_expires_at < ?2 \
+                 ORDER BY lease_expires_at LIMIT ?3)) \
+         GROUP BY workflow_id, id";
+    /// The types and priorities of a shard's tasks that may be claimed: from each to the next by
+    /// index
+    /// `pending`, however many tasks wait.
+    PENDING_GROUPS = "WITH RECURSIVE waiting(activity_type, priority) AS ( \
+             SELECT activity_type, priority FROM ( \
+                 SELECT activity_type, priority FROM durable_task_queue \
+                 INDEXED BY idx_durable_task_queue_pending \
+                 WHERE partition_key = ?1 AND status = 'pending' \
+                 ORDER BY activity_type, priority DESC LIMIT 1) \
+             UNION ALL \
+             SELECT t.activity_type, t.priority FROM waiting \
+             CROSS JOIN durable_task_queue AS t ON t.rowid = coalesce( \
+                 (SELECT p.rowid FROM durable_task_queue AS p \
+                  INDEXED BY idx_durable_task_queue_pending \
+                  WHERE p.partition_key = ?1 AND p.status = 'pending' \
+                  AND p.activity_type = waiting.activity_type AND p.priority < waiting.priority \
+                  ORDER BY p.priority DESC LIMIT 1), \
+                 (SELECT p.rowid FROM durable_task_queue AS p \
+                  INDEXED BY idx_durable_task_queue_pending \
+                  WHERE p.partition_key = ?1 AND p.status = 'pending' \
+                  AND p.activity_type > waiting.activity_type \
+                  ORDER BY p.activity_type, p.priority DESC LIMIT 1))) \
+         SELECT activity_type, priority FROM waiting";
+    /// Tasks of a shard, type and priority that could have been claimed, the longest waiting first.
+    /// Index `pending`, in its order.
     UNCLAIMED_TASKS = "SELECT workflow_id, visible_at FROM durable_task_queue \
-         WHERE status = 'pending' AND visible_at < ? ORDER BY visible_at LIMIT ?";
-    /// Timers that should have fired.
-    OVERDUE_TIMERS = "SELECT workflow_id, fire_at FROM durable_timers WHERE fire_at < ? ORDER BY fire_at LIMIT ?";
+         INDEXED BY idx_durable_task_queue_pending \
+         WHERE partition_key = ?1 AND activity_type = ?2 AND priority = ?3 AND status = 'pending' \
+         AND visible_at < ?4 ORDER BY visible_at LIMIT ?5";
+    /// Timers of a shard that should have fired. Index `due`, in its order.
+    OVERDUE_TIMERS = "SELECT workflow_id, fire_at FROM durable_timers \
+         WHERE partition_key = ?1 AND fire_at < ?2 ORDER BY fire_at LIMIT ?3";
     /// A worker of the process that has the file. The key is the worker's, behind a prefix.
     ADD_RESIDENT = "INSERT INTO durable_meta (key, value) VALUES ('resident:' || ?, '') ON CONFLICT DO NOTHING";
     /// Those of the former process.

@@ -29,14 +29,13 @@ statements! {
         "SELECT ", outbox_columns!(), " FROM durable_outbox \
          WHERE partition_key = ?1 AND workflow_id = ?2 ORDER BY id"
     );
-    /// Events that may be published now; by index `due`.
-    DUE = concat!(
-        "SELECT ", outbox_columns!(), " FROM durable_outbox \
+    /// Events that may be published now, with the sizes of their payloads; by index `due`.
+    DUE =
+        "SELECT workflow_id, id, length(payload) FROM durable_outbox \
          WHERE partition_key = ?1 AND state IN ('pending', 'in_flight') AND available_at <= ?2 \
-         ORDER BY available_at, id, workflow_id LIMIT ?3"
-    );
+         ORDER BY available_at, id, workflow_id LIMIT ?3";
     /// Claims of a process that is gone; by index `due`.
-    VOID =
+    VOID for Opening =
         "UPDATE durable_outbox SET state = 'pending', token = NULL, available_at = ?2 \
          WHERE partition_key = ?1 AND state IN ('pending', 'in_flight') AND state = 'in_flight'";
 }

@@ -11,9 +11,12 @@ macro_rules! run_columns {
          run_timeout_ms, created_at, updated_at, started_at, completed_at"
     };
 }
-pub(super) use run_columns;
 
 statements! {
+    /// Where a run stands.
+    MARK =
+        "SELECT status, sequence FROM durable_workflow_instances WHERE partition_key = ?1 AND id = ?2";
+
     /// A new run; behind its record come its deadline, its shard and its counts.
     INSERT = concat!(
         "INSERT INTO durable_workflow_instances (", run_columns!(),
@@ -56,7 +59,10 @@ statements! {
          WHERE partition_key = ?1 AND id = ?2";
     /// Ready runs of one type and version that nobody has and this build has not given up on; by index `ready`.
     READY =
-        "SELECT ready_at, id FROM durable_workflow_instances \
+        "SELECT ready_at, id, \
+         max(CASE WHEN sequence = history_start THEN coalesce(length(input), 0) ELSE 0 END \
+             + coalesce(length(memo), 0), 1) \
+         FROM durable_workflow_instances \
          WHERE partition_key = ?1 AND workflow_type = ?2 AND version = ?3 AND ready_at IS NOT NULL \
          AND (owner_expires_at IS NULL OR owner_expires_at <= ?4) \
          AND (blocked_build IS NULL OR blocked_build <> ?5) \
@@ -69,46 +75,29 @@ statements! {
     DUE =
         "SELECT id FROM durable_workflow_instances \
          WHERE partition_key = ?1 AND deadline_at IS NOT NULL AND deadline_at <= ?2 \
+         AND hex(id) NOT IN (SELECT value FROM json_each(?4)) \
          ORDER BY deadline_at, id LIMIT ?3";
     /// The first deadline of a shard; by index `deadline`.
     NEXT_DUE =
-        "SELECT min(deadline_at) FROM durable_workflow_instances \
-         WHERE partition_key = ?1 AND deadline_at IS NOT NULL";
-    /// Children that have not ended, wherever they live; by index `parent`.
+        "SELECT deadline_at FROM durable_workflow_instances \
+         WHERE partition_key = ?1 AND deadline_at IS NOT NULL \
+         AND hex(id) NOT IN (SELECT value FROM json_each(?2)) \
+         ORDER BY deadline_at LIMIT 1";
+    /// Children that have not ended and are still to be told that their parent has, wherever they
+    /// live; by index `parent`. Those that go on
+    /// without it are not told, and those that are to be cancelled have its signal once they were.
     OPEN_CHILDREN =
-        "SELECT id FROM durable_workflow_instances \
-         WHERE parent_id = ?1 AND status IN ('pending', 'running') ORDER BY id";
-    /// Ended runs of which nothing is on its way; by index `completed`.
-    PURGEABLE =
         "SELECT id FROM durable_workflow_instances AS r \
-         WHERE partition_key = ?1 AND completed_at IS NOT NULL AND completed_at < ?2 \
-         AND status IN ('completed', 'failed', 'cancelled') \
-         AND NOT EXISTS (SELECT 1 FROM durable_messages AS m \
-             WHERE m.partition_key = r.partition_key AND m.sender = r.id) \
-         AND NOT EXISTS (SELECT 1 FROM durable_outbox AS o \
-             WHERE o.partition_key = r.partition_key AND o.workflow_id = r.id \
-             AND o.state IN ('pending', 'in_flight')) \
-         ORDER BY id LIMIT ?3";
-    /// The run itself, after all that belongs to it.
+         WHERE parent_id = ?1 AND status IN ('pending', 'running') \
+         AND parent_close_policy <> 'abandon' \
+         AND NOT EXISTS (SELECT 1 FROM durable_signals AS g \
+             WHERE g.partition_key = r.partition_key AND g.workflow_id = r.id AND g.id = ?1 \
+             AND r.parent_close_policy = 'cancel') \
+         ORDER BY id LIMIT ?2";
+    /// The run itself; what belongs to it follows in slices.
     DELETE = "DELETE FROM durable_workflow_instances WHERE partition_key = ?1 AND id = ?2";
     /// Ownerships of a worker that is gone; by index `owned`.
-    DISOWN =
+    DISOWN for Opening =
         "UPDATE durable_workflow_instances SET owner = NULL, owner_expires_at = NULL \
          WHERE owner = ?";
 }
-
-/// What belongs to a run and goes with it.
-pub(crate) const DELETE_BELONGINGS: [&str; 12] = [
-    "DELETE FROM durable_workflow_events WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_search_attributes WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_task_queue WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_timers WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_dead_letter_queue WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_inbox WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_signals WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_updates WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_messages WHERE partition_key = ?1 AND sender = ?2",
-    "DELETE FROM durable_outbox WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_step_logs WHERE partition_key = ?1 AND workflow_id = ?2",
-    "DELETE FROM durable_human_tasks WHERE partition_key = ?1 AND workflow_id = ?2",
-];

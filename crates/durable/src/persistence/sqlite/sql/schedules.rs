@@ -8,6 +8,14 @@ macro_rules! schedule_columns {
     };
 }
 
+/// What a list or a look at what is due reads of a schedule: the same without its input.
+macro_rules! listed_schedule_columns {
+    () => {
+        "id, workflow_type, version, NULL, cron, time_zone, overlap, catchup_window_ms, paused, \
+         next_fire_at, last_fire_at, last_run, created_at, updated_at"
+    };
+}
+
 /// Inserts a schedule.
 macro_rules! insert_schedule {
     () => {
@@ -45,14 +53,16 @@ statements! {
     );
     /// One schedule.
     GET = concat!("SELECT ", schedule_columns!(), " FROM durable_schedules WHERE id = ?1");
-    /// A page.
+    /// All of them.
+    DUMP for Proof = concat!("SELECT ", schedule_columns!(), " FROM durable_schedules ORDER BY id");
+    /// A page, without inputs.
     LIST = concat!(
-        "SELECT ", schedule_columns!(), " FROM durable_schedules WHERE ?1 IS NULL OR id > ?1 \
+        "SELECT ", listed_schedule_columns!(), " FROM durable_schedules WHERE ?1 IS NULL OR id > ?1 \
          ORDER BY id LIMIT ?2 OFFSET ?3"
     );
-    /// Those that fire now; by index `due`.
+    /// Those that fire now, without inputs; by index `due`.
     DUE = concat!(
-        "SELECT ", schedule_columns!(), " FROM durable_schedules \
+        "SELECT ", listed_schedule_columns!(), " FROM durable_schedules \
          WHERE paused = 0 AND next_fire_at <= ?1 ORDER BY next_fire_at, id LIMIT ?2"
     );
     /// Forgets one.

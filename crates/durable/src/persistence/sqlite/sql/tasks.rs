@@ -10,6 +10,21 @@ macro_rules! task_columns {
     };
 }
 
+/// A queued task as the rules see it, read like a whole one: the input and the details of the last
+/// heartbeat stay in the database, and so do its failed attempts unless their column is named.
+macro_rules! ruled_task_columns {
+    ($attempts:literal) => {
+        concat!(
+            "id, workflow_id, activity_id, activity_type, NULL, options, status, line, epoch, \
+             scheduled_at, visible_at, attempt, deliveries, claimed_by, claimed_at, token, \
+             lease_expires_at, heartbeat_at, NULL, close_deadline, ",
+            $attempts,
+            ", \
+             requeue_count, trace_id, span_id, trace_flags"
+        )
+    };
+}
+
 statements! {
     /// A new task.
     INSERT = concat!(
@@ -22,16 +37,40 @@ statements! {
         "SELECT ", task_columns!(), " FROM durable_task_queue \
          WHERE partition_key = ?1 AND workflow_id = ?2 AND id = ?3"
     );
-    /// All queued tasks of a run.
+    /// One task as the rules see it.
+    RULED = concat!(
+        "SELECT ", ruled_task_columns!("attempts"), " FROM durable_task_queue \
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND id = ?3"
+    );
+    /// One task for a renewal, which needs no value that may be large.
+    LEASED = concat!(
+        "SELECT ", ruled_task_columns!("'[]'"), " FROM durable_task_queue \
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND id = ?3"
+    );
+    /// All queued tasks of a run, whole: for the dump.
     OF_RUN = concat!(
         "SELECT ", task_columns!(), " FROM durable_task_queue \
          WHERE partition_key = ?1 AND workflow_id = ?2 ORDER BY line, id"
     );
-    /// What may change.
+    /// Ids of all queued tasks of a run. Both columns are before the input: pages that an input
+    /// fills are not read.
+    QUEUED_OF_RUN =
+        "SELECT id, activity_id FROM durable_task_queue \
+         WHERE partition_key = ?1 AND workflow_id = ?2";
+    /// Where a task stands.
+    STANDING =
+        "SELECT status, sequential FROM durable_task_queue \
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND id = ?3";
+    /// The first place in a run's line; by index `line`.
+    FIRST_IN_LINE =
+        "SELECT line FROM durable_task_queue \
+         WHERE partition_key = ?1 AND workflow_id = ?2 AND sequential = 1 ORDER BY line LIMIT 1";
+    /// What may change; details of heartbeats and failed attempts only where the last two say so.
     UPDATE =
         "UPDATE durable_task_queue SET status = ?4, visible_at = ?5, attempt = ?6, deliveries = ?7, \
          claimed_by = ?8, claimed_at = ?9, token = ?10, lease_expires_at = ?11, heartbeat_at = ?12, \
-         heartbeat_details = ?13, close_deadline = ?14, attempts = ?15, requeue_count = ?16, \
+         heartbeat_details = iif(?18, ?13, heartbeat_details), close_deadline = ?14, \
+         attempts = iif(?19, ?15, attempts), requeue_count = ?16, \
          timeout_at = ?17 WHERE partition_key = ?1 AND workflow_id = ?2 AND id = ?3";
     /// A task leaves.
     DELETE =
@@ -47,30 +86,44 @@ statements! {
          ORDER BY priority DESC, visible_at, id, workflow_id LIMIT ?3";
     /// The task at the head of a run's line; by index `line`.
     LINE_HEAD = concat!(
-        "SELECT ", task_columns!(), " FROM durable_task_queue \
+        "SELECT ", ruled_task_columns!("'[]'"), " FROM durable_task_queue \
          WHERE partition_key = ?1 AND workflow_id = ?2 AND sequential = 1 ORDER BY line LIMIT 1"
     );
     /// Tasks of which a clock has run out; by index `timeout`.
     DUE =
-        "SELECT workflow_id, id FROM durable_task_queue \
+        "SELECT workflow_id, id, \
+         coalesce(length(input), 0) + coalesce(length(heartbeat_details), 0) + length(attempts) \
+         FROM durable_task_queue \
          WHERE partition_key = ?1 AND timeout_at IS NOT NULL AND timeout_at <= ?2 \
+         AND hex(workflow_id) NOT IN (SELECT value FROM json_each(?4)) \
          ORDER BY timeout_at, id, workflow_id LIMIT ?3";
     /// The first clock of a shard to run out; by index `timeout`.
     NEXT_DUE =
-        "SELECT min(timeout_at) FROM durable_task_queue \
-         WHERE partition_key = ?1 AND timeout_at IS NOT NULL";
+        "SELECT timeout_at FROM durable_task_queue \
+         WHERE partition_key = ?1 AND timeout_at IS NOT NULL \
+         AND hex(workflow_id) NOT IN (SELECT value FROM json_each(?2)) \
+         ORDER BY timeout_at LIMIT 1";
     /// Leases that have run out; by index `claimed`.
     EXPIRED =
-        "SELECT workflow_id, id FROM durable_task_queue \
+        "SELECT workflow_id, id, \
+         coalesce(length(input), 0) + coalesce(length(heartbeat_details), 0) + length(attempts) \
+         FROM durable_task_queue \
          WHERE partition_key = ?1 AND status = 'claimed' AND lease_expires_at <= ?2 \
+         AND hex(workflow_id) NOT IN (SELECT value FROM json_each(?4)) \
          ORDER BY lease_expires_at, id, workflow_id LIMIT ?3";
     /// All leases; by index `claimed`.
-    CLAIMED = concat!(
-        "SELECT ", task_columns!(), " FROM durable_task_queue \
+    CLAIMED for Opening = concat!(
+        "SELECT ", ruled_task_columns!("'[]'"), " FROM durable_task_queue \
          WHERE partition_key = ?1 AND status = 'claimed'"
     );
-    /// Tasks of all shards; conditions follow.
-    LIST = concat!("SELECT ", task_columns!(), " FROM durable_task_queue WHERE TRUE");
+    /// Tasks of all shards without payloads, and with failed attempts only where they are small;
+    /// conditions follow.
+    LIST for List =
+        "SELECT id, workflow_id, activity_id, activity_type, NULL, options, status, line, epoch, \
+         scheduled_at, visible_at, attempt, deliveries, claimed_by, claimed_at, token, \
+         lease_expires_at, heartbeat_at, NULL, close_deadline, \
+         CASE WHEN octet_length(attempts) <= 16384 THEN attempts ELSE '[]' END, \
+         requeue_count, trace_id, span_id, trace_flags FROM durable_task_queue WHERE TRUE";
 }
 
 /// Shard and id of a run.

@@ -4,8 +4,8 @@ use rusqlite::Connection;
 
 use super::{
     attributes, audit, breakers, counts, dead_letters, dedup, events, facts, keys, messages, meta,
-    outbox, rollups, run_lists, runs, schedules, signals, step_logs, tasks, timers, transaction,
-    updates, workers,
+    outbox, purges, rollups, run_lists, runs, schedules, signals, step_logs, tasks, timers,
+    transaction, updates, walk, workers,
 };
 use crate::persistence::sqlite::migrate;
 
@@ -29,10 +29,10 @@ fn every_statement() -> Vec<&'static str> {
         messages::ALL,
         meta::ALL,
         outbox::ALL,
+        purges::ALL,
         rollups::ALL,
         run_lists::ALL,
         runs::ALL,
-        &runs::DELETE_BELONGINGS,
         schedules::ALL,
         signals::ALL,
         step_logs::ALL,
@@ -40,9 +40,17 @@ fn every_statement() -> Vec<&'static str> {
         timers::ALL,
         transaction::ALL,
         updates::ALL,
+        walk::ALL,
         workers::ALL,
+        &slices(),
     ]
     .concat()
+}
+
+/// The statements that delete in slices.
+fn slices() -> Vec<&'static str> {
+    let all = purges::BELONGINGS.iter().chain(purges::OLD);
+    all.flat_map(|slice| [slice.size, slice.delete]).collect()
 }
 
 fn every_list() -> [String; 7] {
@@ -59,18 +67,7 @@ fn every_list() -> [String; 7] {
         audit::PAGE,
     ]
     .concat();
-    let runs = [
-        run_lists::STATUS_IN,
-        run_lists::OF_TYPE,
-        run_lists::OF_BUSINESS_ID,
-        run_lists::OF_PARENT,
-        run_lists::CREATED_FROM,
-        run_lists::CREATED_UNTIL,
-        run_lists::BLOCKED,
-        run_lists::BEFORE,
-        run_lists::WITH_ATTRIBUTE,
-    ]
-    .concat();
+    let runs = conditions_of_runs();
     let letters = [
         dead_letters::OF_ID,
         dead_letters::OF_RUN_ID,
@@ -97,13 +94,104 @@ fn every_list() -> [String; 7] {
     .concat();
     [
         format!("{}{audit_rows}", audit::LIST),
-        format!("{}{runs}{}", run_lists::LIST, run_lists::PAGE),
+        format!(
+            "{}{runs}{}{}{}",
+            run_lists::KEYS,
+            run_lists::BY_ID,
+            run_lists::BEFORE,
+            run_lists::ID_ORDER
+        ),
         format!("{}{runs}", run_lists::COUNT),
         format!("{}{letters}", dead_letters::LIST),
         format!("{}{letters}", dead_letters::PURGEABLE),
         format!("{}{tasks}", super::tasks::LIST),
         format!("{}{workers}", super::workers::LIST),
     ]
+}
+
+/// All that a filter may say of a run.
+fn conditions_of_runs() -> String {
+    [
+        run_lists::STATUS_IN,
+        run_lists::OF_TYPE,
+        run_lists::OF_BUSINESS_ID,
+        run_lists::OF_PARENT,
+        run_lists::CREATED_FROM,
+        run_lists::CREATED_UNTIL,
+        run_lists::BLOCKED,
+        run_lists::WITH_ATTRIBUTE,
+    ]
+    .concat()
+}
+
+#[test]
+fn every_walk_of_a_list_is_in_the_order_of_its_index() {
+    use run_lists as l;
+    let conn = migrated();
+    let status = [l::BY_STATUS, l::IN_STATUS].concat();
+    let of_type = [l::BY_TYPE, l::IN_STATUS].concat();
+    let started = [l::BY_START, l::CREATED_FROM, l::CREATED_UNTIL].concat();
+    let walks = [
+        (l::BY_ID, l::ID_ORDER, "_id "),
+        (l::BY_BUSINESS_ID, l::ID_ORDER, "_business (business_id=?"),
+        (l::BY_PARENT, l::ID_ORDER, "_parent (parent_id=?"),
+        (l::BY_BLOCKED, l::ID_ORDER, "_blocked"),
+        (&status, l::ID_ORDER, "_status (status=?"),
+        (
+            &of_type,
+            l::ID_ORDER,
+            "_type_status (workflow_type=? AND status=?",
+        ),
+        (
+            &started,
+            l::START_ORDER,
+            "_created (created_at>? AND created_at<?",
+        ),
+    ];
+    for rest in [String::new(), conditions_of_runs()] {
+        for (walk, order, index) in walks {
+            let sql = [l::KEYS, &rest, walk, l::BEFORE, order].concat();
+            let found = plan(&conn, &sql);
+            let steps = format!("{found} ");
+            assert!(steps.contains(index), "{sql}\n{found}");
+            assert!(!found.contains("TEMP B-TREE"), "{sql}\n{found}");
+        }
+    }
+    let keys = [
+        (l::ATTRIBUTE_KEYS, String::new()),
+        (l::ATTRIBUTE_KEYS_WHERE, conditions_of_runs()),
+    ];
+    for (keys, rest) in keys {
+        let sql = [
+            keys,
+            &rest,
+            l::OF_ATTRIBUTES,
+            l::BEFORE_ATTRIBUTE,
+            l::ATTRIBUTE_ORDER,
+        ]
+        .concat();
+        let found = plan(&conn, &sql);
+        assert!(
+            found.contains("_value (name=? AND value_type=? AND value=?"),
+            "{found}"
+        );
+        assert!(!found.contains("TEMP B-TREE"), "{sql}\n{found}");
+    }
+}
+
+#[test]
+fn letters_of_a_state_are_read_in_the_order_of_their_index() {
+    let conn = migrated();
+    let of_type = [dead_letters::OF_TYPE, dead_letters::IN_STATE].concat();
+    for conditions in ["", dead_letters::IN_STATE, dead_letters::OF_TYPE, &of_type] {
+        let sql = [dead_letters::LIST, conditions, dead_letters::PAGE].concat();
+        let found = plan(&conn, &sql);
+        assert!(
+            found.contains("USING INDEX idx_durable_dlq"),
+            "{sql}\n{found}"
+        );
+        assert!(!found.contains("TEMP B-TREE"), "{sql}\n{found}");
+    }
 }
 
 /// The plan of a statement, one step a line.
@@ -203,6 +291,29 @@ fn a_letter_is_looked_up_by_its_id() {
             found.contains("idx_durable_dlq_id (id=?)"),
             "{sql}\n{found}"
         );
+    }
+}
+
+#[test]
+fn deletions_search_by_an_index() {
+    let conn = migrated();
+    let rest = [
+        purges::PURGEABLE,
+        purges::DUE,
+        purges::STUCK,
+        purges::PAST_RUNS,
+        purges::PAST_SIZE,
+        purges::DELETE_PAST,
+        purges::OLD_ROLLUPS,
+    ];
+    for sql in slices().into_iter().chain(rest) {
+        let found = plan(&conn, sql);
+        assert!(!found.contains("SCAN durable_"), "{sql}\n{found}");
+        assert!(found.contains("SEARCH "), "{sql}\n{found}");
+    }
+    for sql in [purges::PURGEABLE, purges::DUE, purges::PAST_RUNS] {
+        let found = plan(&conn, sql);
+        assert!(!found.contains("TEMP B-TREE"), "{sql}\n{found}");
     }
 }
 

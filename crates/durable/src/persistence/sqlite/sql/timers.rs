@@ -23,7 +23,11 @@ statements! {
     DUE =
         "SELECT workflow_id, timer_id FROM durable_timers \
          WHERE partition_key = ?1 AND fire_at <= ?2 \
+         AND hex(workflow_id) NOT IN (SELECT value FROM json_each(?4)) \
          ORDER BY fire_at, workflow_id, timer_id LIMIT ?3";
     /// The first timer of a shard; by index `due`.
-    NEXT_DUE = "SELECT min(fire_at) FROM durable_timers WHERE partition_key = ?1";
+    NEXT_DUE =
+        "SELECT fire_at FROM durable_timers \
+         WHERE partition_key = ?1 AND hex(workflow_id) NOT IN (SELECT value FROM json_each(?2)) \
+         ORDER BY fire_at LIMIT 1";
 }

@@ -31,7 +31,7 @@ statements! {
         "SELECT id FROM durable_workers \
          WHERE status <> 'stopped' AND last_heartbeat_at < ?1 ORDER BY id";
     /// Workers; conditions follow.
-    LIST = concat!("SELECT ", worker_columns!(), " FROM durable_workers WHERE TRUE");
+    LIST for List = concat!("SELECT ", worker_columns!(), " FROM durable_workers WHERE TRUE");
 }
 
 pub(crate) const IN_GROUP: &str = " AND worker_group = ?";

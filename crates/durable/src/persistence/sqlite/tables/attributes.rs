@@ -37,6 +37,12 @@ pub(crate) fn of_run(db: Db<'_>, run_id: Uuid) -> StoreResult<Attributes> {
     Ok(found.into_iter().collect())
 }
 
+/// Names of a run's attributes.
+pub(crate) fn names_of(db: Db<'_>, run_id: Uuid) -> StoreResult<Vec<String>> {
+    let params = params![db.shard(run_id), Id(run_id)];
+    db.all(sql::NAMES_OF_RUN, params, |row| row.text())
+}
+
 /// Type and value as they are stored.
 pub(super) fn stored(value: &AttributeValue) -> (&'static str, Value) {
     match value {

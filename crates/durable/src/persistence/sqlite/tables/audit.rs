@@ -29,15 +29,15 @@ pub(crate) fn insert(db: Db<'_>, row: &AuditRecord) -> StoreResult<()> {
     Ok(())
 }
 
-/// The oldest rows from before then go, at most so many.
-pub(crate) fn forget(db: Db<'_>, before: Timestamp, max: usize) -> StoreResult<()> {
+/// The oldest rows from before then go, at most so many; answers how many.
+pub(crate) fn forget(db: Db<'_>, before: Timestamp, max: usize) -> StoreResult<u64> {
     let filter = AuditFilter {
         until: Some(before),
         ..AuditFilter::default()
     };
     let end = filter.end_id().map(Id);
-    db.run(sql::FORGET, params![end, Until(before), rows(max)])
-        .map(drop)
+    let gone = db.run(sql::FORGET, params![end, Until(before), rows(max)])?;
+    Ok(gone as u64)
 }
 
 pub(crate) fn list(db: Db<'_>, filter: &AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {

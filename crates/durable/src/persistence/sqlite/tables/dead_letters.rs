@@ -1,18 +1,29 @@
 //! Dead letters.
 
+use durable_core::Payload;
 use rusqlite::params;
 use uuid::Uuid;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{DeadLetter, DeadLetterState, DlqFilter, Page};
+use crate::persistence::model::{DeadLetter, DeadLetterState, DlqFilter, Page, brief_failure};
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::{Db, Filtered};
 use crate::persistence::sqlite::sql::dead_letters as sql;
 use crate::persistence::sqlite::value::{At, Body, Id, Json, Until, rows};
 
+/// A changed letter.
 pub(crate) fn put(db: Db<'_>, letter: &DeadLetter) -> StoreResult<()> {
+    write(db, sql::PUT, letter)
+}
+
+/// The letter of a task that is still in the queue, which has its input.
+pub(crate) fn bury(db: Db<'_>, letter: &DeadLetter) -> StoreResult<()> {
+    write(db, sql::BURY, letter)
+}
+
+fn write(db: Db<'_>, statement: &str, letter: &DeadLetter) -> StoreResult<()> {
     db.run(
-        sql::PUT,
+        statement,
         params![
             Id(letter.id),
             Id(letter.run_id),
@@ -44,7 +55,12 @@ pub(crate) fn get(db: Db<'_>, run_id: Uuid, id: Uuid) -> StoreResult<Option<Dead
 }
 
 pub(crate) fn list(db: Db<'_>, filter: &DlqFilter, page: Page) -> StoreResult<Vec<DeadLetter>> {
-    filtered(db, sql::LIST, filter, page.rows(), page.offset).all(db, record)
+    filtered(db, sql::LIST, filter, page.rows(), page.offset).all(db, listed)
+}
+
+/// A letter by its id alone.
+pub(crate) fn by_id(db: Db<'_>, id: Uuid) -> StoreResult<Option<DeadLetter>> {
+    db.first(sql::BY_ID, [Id(id)], record)
 }
 
 /// Deletes letters for which no run waits, newest first; answers how many.
@@ -58,6 +74,11 @@ pub(crate) fn purge(db: Db<'_>, filter: &DlqFilter, max: usize) -> StoreResult<u
         )?;
     }
     Ok(gone.len() as u64)
+}
+
+/// All letters of a run, by id.
+pub(crate) fn of_run(db: Db<'_>, run_id: Uuid) -> StoreResult<Vec<DeadLetter>> {
+    db.all(sql::OF_RUN, params![db.shard(run_id), Id(run_id)], record)
 }
 
 /// All letters, by id.
@@ -93,6 +114,27 @@ fn filtered<'a>(
     query.bind(rows(limit));
     query.bind(rows(offset));
     query
+}
+
+/// Reads the columns of `LIST`.
+fn listed(row: &mut Cells<'_, '_>) -> StoreResult<DeadLetter> {
+    Ok(DeadLetter {
+        id: row.id()?,
+        run_id: row.id()?,
+        activity_id: row.text()?,
+        activity_type: row.text()?,
+        input: Payload::ABSENT,
+        options: row.json()?,
+        epoch: row.int()?,
+        attempts: row.int()?,
+        last_error: brief_failure(row.str()?.as_bytes()),
+        error_history: Vec::new(),
+        parked: row.flag()?,
+        state: row.name(DeadLetterState::parse)?,
+        dead_at: row.at()?,
+        requeued_at: row.at_opt()?,
+        requeue_count: row.int()?,
+    })
 }
 
 fn record(row: &mut Cells<'_, '_>) -> StoreResult<DeadLetter> {

@@ -7,12 +7,13 @@ use rusqlite::params;
 use uuid::Uuid;
 
 use crate::persistence::StoreResult;
+use crate::persistence::limits::fitting;
 use crate::persistence::model::{Message, MessageRecord};
-use crate::persistence::sql::rows::MessageKey;
+use crate::persistence::sql::rows::{MessageKey, Picked};
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::messages as sql;
-use crate::persistence::sqlite::value::{Body, Id, Json, rows};
+use crate::persistence::sqlite::value::{Body, Id, Json, hex_list, rows};
 
 pub(crate) fn insert(db: Db<'_>, record: &MessageRecord) -> StoreResult<()> {
     let mut message = record.message.clone();
@@ -34,8 +35,17 @@ pub(crate) fn insert(db: Db<'_>, record: &MessageRecord) -> StoreResult<()> {
     Ok(())
 }
 
-pub(crate) fn pick(db: Db<'_>, shard: i32, max: usize) -> StoreResult<Vec<MessageRecord>> {
-    db.all(sql::PICK, params![shard, rows(max)], record)
+/// The first messages, as many as fit.
+pub(crate) fn pick(db: Db<'_>, shard: i32, max: usize, except: &[Uuid]) -> StoreResult<Picked> {
+    let except = hex_list(except);
+    let params = params![shard, rows(max), except];
+    let sizes = db.all(sql::SIZES, params, |row| row.int::<u64>())?;
+    let found = sizes.len();
+    let fit = fitting(sizes);
+    Ok(Picked {
+        messages: db.all(sql::PICK, params![shard, rows(fit), except], record)?,
+        full: found == max || fit < found,
+    })
 }
 
 pub(crate) fn of_run(db: Db<'_>, sender: Uuid) -> StoreResult<Vec<MessageRecord>> {

@@ -13,6 +13,7 @@ pub(super) mod facts;
 pub(super) mod keys;
 pub(super) mod messages;
 pub(super) mod outbox;
+pub(super) mod purges;
 pub(super) mod residents;
 pub(super) mod rollups;
 pub(super) mod run_lists;

@@ -5,6 +5,7 @@ use rusqlite::params;
 use uuid::Uuid;
 
 use crate::persistence::StoreResult;
+use crate::persistence::limits::fitting;
 use crate::persistence::model::{ClaimOutbox, OutboxRecord, OutboxState, after};
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::Db;
@@ -71,15 +72,23 @@ pub(crate) fn claim(
     max: usize,
     now: Timestamp,
 ) -> StoreResult<Vec<OutboxRecord>> {
-    let mut due = db.all(sql::DUE, params![shard, At(now), rows(max)], record)?;
-    for event in &mut due {
+    let due = db.all(sql::DUE, params![shard, At(now), rows(max)], |row| {
+        Ok((row.id()?, row.id()?, row.int_opt::<u64>()?.unwrap_or(0)))
+    })?;
+    let fit = fitting(due.iter().map(|(.., bytes)| *bytes));
+    let mut claimed = Vec::with_capacity(fit);
+    for (run_id, id, _) in due.into_iter().take(fit) {
+        let Some(mut event) = get(db, run_id, id)? else {
+            continue;
+        };
         event.state = OutboxState::InFlight;
         event.attempts += 1;
         event.token = Some(claim.token);
         event.available_at = after(now, claim.lease);
-        update(db, event)?;
+        update(db, &event)?;
+        claimed.push(event);
     }
-    Ok(due)
+    Ok(claimed)
 }
 
 /// Ends all claims of a shard: its events may be published now.

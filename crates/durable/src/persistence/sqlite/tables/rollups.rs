@@ -26,20 +26,24 @@ pub(crate) fn add(db: Db<'_>, rollup: &RollupRecord) -> StoreResult<()> {
     Ok(())
 }
 
-/// Totals since then, in order.
-pub(crate) fn since(db: Db<'_>, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
-    let mut totals = db.all(sql::SINCE, [Until(from)], |row| {
-        Ok(RollupRecord {
-            hour: row.at()?,
-            kind: row.name(RollupKind::parse)?,
-            name: row.text()?,
-            outcome: row.name(RollupOutcome::parse)?,
-            duration_exp: row.int()?,
-            count: row.int()?,
-            total_ms: row.int()?,
-            wait_ms: row.int()?,
-        })
-    })?;
+/// Totals since then, in order, the earliest up to so many.
+pub(crate) fn since(db: Db<'_>, from: Timestamp, max: usize) -> StoreResult<Vec<RollupRecord>> {
+    let mut totals = db.all(
+        sql::SINCE,
+        params![Until(from), i64::try_from(max).unwrap_or(i64::MAX)],
+        |row| {
+            Ok(RollupRecord {
+                hour: row.at()?,
+                kind: row.name(RollupKind::parse)?,
+                name: row.text()?,
+                outcome: row.name(RollupOutcome::parse)?,
+                duration_exp: row.int()?,
+                count: row.int()?,
+                total_ms: row.int()?,
+                wait_ms: row.int()?,
+            })
+        },
+    )?;
     // The order of outcomes is not that of their names.
     totals.sort_unstable();
     Ok(totals)

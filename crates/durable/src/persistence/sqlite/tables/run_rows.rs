@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{
-    Blocked, ClosePolicy, Owner, ParentLink, RunRecord, WorkflowStatus,
+    Blocked, ClosePolicy, Owner, ParentLink, RunRecord, RunSummary, WorkflowStatus,
 };
 use crate::persistence::sql::rows::RunHead;
 use crate::persistence::sqlite::cells::Cells;
@@ -39,6 +39,26 @@ pub(crate) fn record(row: &mut Cells<'_, '_>) -> StoreResult<RunRecord> {
         execution_deadline: row.at_opt()?,
         run_deadline: row.at_opt()?,
         run_timeout: row.int_opt()?.map(Duration::from_millis),
+        created_at: row.at()?,
+        updated_at: row.at()?,
+        started_at: row.at_opt()?,
+        completed_at: row.at_opt()?,
+    })
+}
+
+/// Reads the columns of `SUMMARY`.
+pub(super) fn summary(row: &mut Cells<'_, '_>) -> StoreResult<RunSummary> {
+    Ok(RunSummary {
+        id: row.id()?,
+        workflow_type: row.text()?,
+        version: row.text()?,
+        business_id: row.text_opt()?,
+        status: row.name(WorkflowStatus::parse)?,
+        parent_id: row.id_opt()?,
+        blocked: blocked(row)?.map(Blocked::listed),
+        sequence: row.int()?,
+        iteration: row.int()?,
+        epoch: row.int()?,
         created_at: row.at()?,
         updated_at: row.at()?,
         started_at: row.at_opt()?,

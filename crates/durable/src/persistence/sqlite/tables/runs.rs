@@ -1,16 +1,18 @@
 //! Runs, one by one and by what is due.
 
+use std::collections::BTreeMap;
+
 use durable_core::{Failure, Payload, Timestamp};
 use rusqlite::params;
 use uuid::Uuid;
 
 use super::run_rows::{self, close_policy};
 use crate::persistence::StoreResult;
-use crate::persistence::model::RunRecord;
+use crate::persistence::model::{RunMark, RunRecord, WorkflowStatus};
 use crate::persistence::sql::rows::{RunHead, RunInsert, RunUpdate};
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::{run_lists, runs as sql};
-use crate::persistence::sqlite::value::{At, Body, Id, Json, Until, rows};
+use crate::persistence::sqlite::value::{At, Body, Id, Json, hex_list, rows};
 
 pub(crate) fn insert(db: Db<'_>, new: &RunInsert) -> StoreResult<()> {
     let run = &new.record;
@@ -175,36 +177,31 @@ pub(crate) fn ids(db: Db<'_>) -> StoreResult<Vec<Uuid>> {
     db.all(run_lists::IDS, [], |row| row.id())
 }
 
-pub(crate) fn due(db: Db<'_>, shard: i32, now: Timestamp, max: usize) -> StoreResult<Vec<Uuid>> {
-    db.all(sql::DUE, params![shard, At(now), rows(max)], |row| row.id())
-}
-
-pub(crate) fn next_due(db: Db<'_>, shard: i32) -> StoreResult<Option<Timestamp>> {
-    db.one(sql::NEXT_DUE, [shard], |row| row.at_opt())
-}
-
-pub(crate) fn open_children(db: Db<'_>, parent: Uuid) -> StoreResult<Vec<Uuid>> {
-    db.all(sql::OPEN_CHILDREN, [Id(parent)], |row| row.id())
-}
-
-pub(crate) fn purgeable(
+pub(crate) fn due(
     db: Db<'_>,
     shard: i32,
-    finished_before: Timestamp,
+    now: Timestamp,
     max: usize,
+    except: &[Uuid],
 ) -> StoreResult<Vec<Uuid>> {
-    db.all(
-        sql::PURGEABLE,
-        params![shard, Until(finished_before), rows(max)],
-        |row| row.id(),
-    )
+    let params = params![shard, At(now), rows(max), hex_list(except)];
+    db.all(sql::DUE, params, |row| row.id())
 }
 
-/// Deletes a run with all that belongs to it.
-pub(crate) fn purge(db: Db<'_>, run_id: Uuid) -> StoreResult<()> {
-    for delete in sql::DELETE_BELONGINGS.into_iter().chain([sql::DELETE]) {
-        db.run(delete, params![db.shard(run_id), Id(run_id)])?;
-    }
+pub(crate) fn next_due(db: Db<'_>, shard: i32, except: &[Uuid]) -> StoreResult<Option<Timestamp>> {
+    db.first(sql::NEXT_DUE, params![shard, hex_list(except)], |row| {
+        row.at()
+    })
+}
+
+pub(crate) fn open_children(db: Db<'_>, parent: Uuid, max: usize) -> StoreResult<Vec<Uuid>> {
+    let params = params![Id(parent), rows(max)];
+    db.all(sql::OPEN_CHILDREN, params, |row| row.id())
+}
+
+/// Deletes a run. What belongs to it follows in slices.
+pub(crate) fn delete(db: Db<'_>, run_id: Uuid) -> StoreResult<()> {
+    db.run(sql::DELETE, params![db.shard(run_id), Id(run_id)])?;
     Ok(())
 }
 
@@ -212,4 +209,20 @@ pub(crate) fn purge(db: Db<'_>, run_id: Uuid) -> StoreResult<()> {
 pub(crate) fn disown(db: Db<'_>, worker_id: &str) -> StoreResult<()> {
     db.run(sql::DISOWN, [worker_id])?;
     Ok(())
+}
+
+/// Where runs stand.
+pub(crate) fn marks(db: Db<'_>, run_ids: &[Uuid]) -> StoreResult<BTreeMap<Uuid, RunMark>> {
+    let mut marks = BTreeMap::new();
+    for run_id in run_ids {
+        let params = params![db.shard(*run_id), Id(*run_id)];
+        let mark = db.first(sql::MARK, params, |row| {
+            Ok(RunMark {
+                status: row.name(WorkflowStatus::parse)?,
+                sequence: row.int()?,
+            })
+        })?;
+        marks.extend(mark.map(|mark| (*run_id, mark)));
+    }
+    Ok(marks)
 }

@@ -2,7 +2,6 @@
 
 use durable_core::Timestamp;
 use rusqlite::params;
-use rusqlite::types::Null;
 
 use crate::persistence::StoreResult;
 use crate::persistence::model::{OverlapPolicy, Page, ScheduleFilter, ScheduleRecord};
@@ -67,7 +66,7 @@ pub(crate) fn list(
 
 /// All schedules, by id.
 pub(crate) fn dump(db: Db<'_>) -> StoreResult<Vec<ScheduleRecord>> {
-    db.all(sql::LIST, params![Null, i64::MAX, 0], record)
+    db.all(sql::DUMP, [], record)
 }
 
 pub(crate) fn due(db: Db<'_>, now: Timestamp, max: usize) -> StoreResult<Vec<ScheduleRecord>> {

@@ -8,11 +8,16 @@ use rusqlite::params;
 use uuid::Uuid;
 
 use super::tasks;
+use crate::persistence::limits::CHORE_BYTES_MAX;
 use crate::persistence::model::{ClaimTasks, TaskRecord, TaskStatus, after};
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::tasks as sql;
 use crate::persistence::sqlite::value::rows;
 use crate::persistence::{Bug, StoreResult, planted};
+
+/// Most bytes of one claim, but for a single task that has more.
+#[allow(clippy::cast_possible_truncation, reason = "it is a few megabytes")]
+const CLAIM_BYTES_MAX: usize = CHORE_BYTES_MAX as usize;
 
 /// A claimable task's place: priority from the largest, since when, task, run.
 type Place = (Reverse<i32>, Timestamp, Uuid, Uuid);
@@ -25,10 +30,15 @@ pub(crate) fn claim(
     now: Timestamp,
 ) -> StoreResult<Vec<TaskRecord>> {
     let mut claimed = Vec::new();
+    let mut bytes = 0;
     for (.., id, run_id) in first_places(db, shard, claim, max)? {
         if let Some(mut task) = tasks::get(db, run_id, id)? {
+            bytes += (task.input.len() + task.heartbeat_details.len()).max(1);
+            if bytes > CLAIM_BYTES_MAX && !claimed.is_empty() {
+                break;
+            }
             lease(&mut task, claim, now);
-            tasks::update(db, &task)?;
+            tasks::restate(db, &task)?;
             claimed.push(task);
         }
     }

@@ -5,11 +5,12 @@ use rusqlite::params;
 use uuid::Uuid;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{Page, TaskFilter, TaskRecord, TaskStatus};
+use crate::persistence::model::{Page, TaskFilter, TaskRecord, TaskStatus, last_in_short};
+use crate::persistence::sql::rows::{StandingTask, TaskFound, TaskUpdate};
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::{Db, Filtered};
 use crate::persistence::sqlite::sql::tasks as sql;
-use crate::persistence::sqlite::value::{At, Body, Id, Json, rows};
+use crate::persistence::sqlite::value::{At, Body, Id, Json, hex_list, rows};
 
 pub(crate) fn insert(db: Db<'_>, task: &TaskRecord) -> StoreResult<()> {
     let trace = task.trace.as_ref();
@@ -50,7 +51,17 @@ pub(crate) fn insert(db: Db<'_>, task: &TaskRecord) -> StoreResult<()> {
     Ok(())
 }
 
-pub(crate) fn update(db: Db<'_>, task: &TaskRecord) -> StoreResult<()> {
+/// Writes a changed task.
+pub(crate) fn update(db: Db<'_>, update: &TaskUpdate) -> StoreResult<()> {
+    write(db, &update.task, update.heartbeat, update.attempts)
+}
+
+/// Writes a changed task whose details of heartbeats and failed attempts stay as stored.
+pub(crate) fn restate(db: Db<'_>, task: &TaskRecord) -> StoreResult<()> {
+    write(db, task, false, false)
+}
+
+fn write(db: Db<'_>, task: &TaskRecord, heartbeat: bool, attempts: bool) -> StoreResult<()> {
     db.run(
         sql::UPDATE,
         params![
@@ -66,26 +77,73 @@ pub(crate) fn update(db: Db<'_>, task: &TaskRecord) -> StoreResult<()> {
             task.token.map(Id),
             task.lease_expires_at.map(At),
             task.heartbeat_at.map(At),
-            Body(&task.heartbeat_details),
+            heartbeat.then_some(Body(&task.heartbeat_details)),
             task.close_deadline.map(At),
-            Json(&task.attempts),
+            attempts.then_some(Json(&task.attempts)),
             task.requeue_count,
             task.timeout_at().map(At),
+            heartbeat,
+            attempts,
         ],
     )?;
     Ok(())
 }
 
+/// A whole task.
 pub(crate) fn get(db: Db<'_>, run_id: Uuid, id: Uuid) -> StoreResult<Option<TaskRecord>> {
-    db.first(
-        sql::GET,
-        params![db.shard(run_id), Id(run_id), Id(id)],
-        record,
-    )
+    one(db, sql::GET, run_id, id)
 }
 
+/// A task as the rules see it.
+pub(crate) fn ruled(db: Db<'_>, run_id: Uuid, id: Uuid) -> StoreResult<Option<TaskRecord>> {
+    one(db, sql::RULED, run_id, id)
+}
+
+/// A task for a renewal.
+pub(crate) fn leased(db: Db<'_>, run_id: Uuid, id: Uuid) -> StoreResult<Option<TaskRecord>> {
+    one(db, sql::LEASED, run_id, id)
+}
+
+fn one(db: Db<'_>, statement: &str, run_id: Uuid, id: Uuid) -> StoreResult<Option<TaskRecord>> {
+    let params = params![db.shard(run_id), Id(run_id), Id(id)];
+    db.first(statement, params, record)
+}
+
+/// All queued tasks of a run, whole: for the dump.
 pub(crate) fn of_run(db: Db<'_>, run_id: Uuid) -> StoreResult<Vec<TaskRecord>> {
     db.all(sql::OF_RUN, params![db.shard(run_id), Id(run_id)], record)
+}
+
+/// Ids and activities of all queued tasks of a run.
+pub(crate) fn queued_of(db: Db<'_>, run_id: Uuid) -> StoreResult<Vec<(Uuid, String)>> {
+    let params = params![db.shard(run_id), Id(run_id)];
+    db.all(sql::QUEUED_OF_RUN, params, |row| {
+        Ok((row.id()?, row.text()?))
+    })
+}
+
+/// Where a task stands.
+pub(crate) fn standing(
+    db: Db<'_>,
+    run_id: Uuid,
+    id: Uuid,
+    activity_id: String,
+) -> StoreResult<Option<StandingTask>> {
+    let params = params![db.shard(run_id), Id(run_id), Id(id)];
+    let found = db.first(sql::STANDING, params, |row| {
+        Ok((row.name(TaskStatus::parse)?, row.flag()?))
+    })?;
+    Ok(found.map(|(status, sequential)| StandingTask {
+        activity_id,
+        status,
+        sequential,
+    }))
+}
+
+/// The first place in a run's line.
+pub(crate) fn first_in_line(db: Db<'_>, run_id: Uuid) -> StoreResult<Option<i64>> {
+    let params = params![db.shard(run_id), Id(run_id)];
+    db.first(sql::FIRST_IN_LINE, params, |row| row.int())
 }
 
 pub(crate) fn delete(db: Db<'_>, run_id: Uuid, id: Uuid) -> StoreResult<()> {
@@ -114,7 +172,7 @@ pub(crate) fn release_line(db: Db<'_>, run_id: Uuid, now: Timestamp) -> StoreRes
         head.status = TaskStatus::Pending;
         head.visible_at = now;
     }
-    update(db, &head)
+    restate(db, &head)
 }
 
 pub(crate) fn due(
@@ -122,12 +180,16 @@ pub(crate) fn due(
     shard: i32,
     now: Timestamp,
     max: usize,
-) -> StoreResult<Vec<(Uuid, Uuid)>> {
-    db.all(sql::DUE, params![shard, At(now), rows(max)], run_and_id)
+    except: &[Uuid],
+) -> StoreResult<Vec<TaskFound>> {
+    let params = params![shard, At(now), rows(max), hex_list(except)];
+    db.all(sql::DUE, params, found)
 }
 
-pub(crate) fn next_due(db: Db<'_>, shard: i32) -> StoreResult<Option<Timestamp>> {
-    db.one(sql::NEXT_DUE, [shard], |row| row.at_opt())
+pub(crate) fn next_due(db: Db<'_>, shard: i32, except: &[Uuid]) -> StoreResult<Option<Timestamp>> {
+    db.first(sql::NEXT_DUE, params![shard, hex_list(except)], |row| {
+        row.at()
+    })
 }
 
 pub(crate) fn expired(
@@ -135,11 +197,13 @@ pub(crate) fn expired(
     shard: i32,
     now: Timestamp,
     max: usize,
-) -> StoreResult<Vec<(Uuid, Uuid)>> {
-    db.all(sql::EXPIRED, params![shard, At(now), rows(max)], run_and_id)
+    except: &[Uuid],
+) -> StoreResult<Vec<TaskFound>> {
+    let params = params![shard, At(now), rows(max), hex_list(except)];
+    db.all(sql::EXPIRED, params, found)
 }
 
-/// All leased tasks of a shard.
+/// All leased tasks of a shard, without values that may be large.
 pub(crate) fn claimed(db: Db<'_>, shard: i32) -> StoreResult<Vec<TaskRecord>> {
     db.all(sql::CLAIMED, [shard], record)
 }
@@ -164,11 +228,19 @@ pub(crate) fn list(db: Db<'_>, filter: &TaskFilter, page: Page) -> StoreResult<V
     query.text(sql::PAGE);
     query.bind(rows(page.rows()));
     query.bind(rows(page.offset));
-    query.all(db, record)
+    let mut tasks = query.all(db, record)?;
+    for task in &mut tasks {
+        task.attempts = last_in_short(std::mem::take(&mut task.attempts));
+    }
+    Ok(tasks)
 }
 
-fn run_and_id(row: &mut Cells<'_, '_>) -> StoreResult<(Uuid, Uuid)> {
-    Ok((row.id()?, row.id()?))
+fn found(row: &mut Cells<'_, '_>) -> StoreResult<TaskFound> {
+    Ok(TaskFound {
+        run_id: row.id()?,
+        task_id: row.id()?,
+        bytes: row.int()?,
+    })
 }
 
 /// Reads the columns of `task_columns!`.

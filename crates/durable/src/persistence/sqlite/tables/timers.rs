@@ -9,7 +9,7 @@ use crate::persistence::model::TimerRecord;
 use crate::persistence::sqlite::cells::Cells;
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::timers as sql;
-use crate::persistence::sqlite::value::{At, Id, rows};
+use crate::persistence::sqlite::value::{At, Id, hex_list, rows};
 
 pub(crate) fn insert(db: Db<'_>, timer: &TimerRecord) -> StoreResult<()> {
     db.run(
@@ -52,14 +52,16 @@ pub(crate) fn due(
     shard: i32,
     now: Timestamp,
     max: usize,
+    except: &[Uuid],
 ) -> StoreResult<Vec<(Uuid, String)>> {
-    db.all(sql::DUE, params![shard, At(now), rows(max)], |row| {
-        Ok((row.id()?, row.text()?))
-    })
+    let params = params![shard, At(now), rows(max), hex_list(except)];
+    db.all(sql::DUE, params, |row| Ok((row.id()?, row.text()?)))
 }
 
-pub(crate) fn next_due(db: Db<'_>, shard: i32) -> StoreResult<Option<Timestamp>> {
-    db.one(sql::NEXT_DUE, [shard], |row| row.at_opt())
+pub(crate) fn next_due(db: Db<'_>, shard: i32, except: &[Uuid]) -> StoreResult<Option<Timestamp>> {
+    db.first(sql::NEXT_DUE, params![shard, hex_list(except)], |row| {
+        row.at()
+    })
 }
 
 fn record(row: &mut Cells<'_, '_>) -> StoreResult<TimerRecord> {

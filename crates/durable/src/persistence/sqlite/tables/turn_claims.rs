@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use super::{facts, runs};
 use crate::persistence::StoreResult;
+use crate::persistence::limits::fitting;
 use crate::persistence::model::{ClaimTurns, ClaimedTurn, HostedType, after};
+use crate::persistence::prefix::Prefix;
 use crate::persistence::sqlite::db::Db;
 use crate::persistence::sqlite::sql::runs as sql;
 use crate::persistence::sqlite::value::{At, Id, rows};
@@ -22,23 +24,30 @@ pub(crate) fn claim(
 ) -> StoreResult<Vec<ClaimedTurn>> {
     let expires_at = after(now, claim.lease);
     let mut claimed = Vec::new();
-    for (_, run_id) in first_ready(db, shard, claim, max, now)? {
+    let mut prefix = Prefix::default();
+    let ready = first_ready(db, shard, claim, max, now)?;
+    let fitting = fitting(ready.iter().map(|(.., bytes)| *bytes));
+    for (_, run_id, _) in ready.into_iter().take(fitting) {
         db.run(
             sql::SET_OWNER,
             params![shard, Id(run_id), claim.worker_id, At(expires_at)],
         )?;
-        claimed.extend(turn(db, run_id)?);
+        claimed.extend(turn(db, run_id, &mut prefix)?);
     }
     Ok(claimed)
 }
 
-/// A run with the facts that wait for it.
-pub(crate) fn turn(db: Db<'_>, run_id: Uuid) -> StoreResult<Option<ClaimedTurn>> {
+/// A run with the first of the facts that wait for it.
+pub(crate) fn turn(
+    db: Db<'_>,
+    run_id: Uuid,
+    prefix: &mut Prefix,
+) -> StoreResult<Option<ClaimedTurn>> {
     let Some(run) = runs::get(db, run_id)? else {
         return Ok(None);
     };
-    let facts = facts::of_run(db, run_id)?;
-    Ok(Some(ClaimedTurn { run, facts }))
+    let (facts, last) = facts::first_of_run(db, run_id, prefix)?;
+    Ok(Some(ClaimedTurn::new(run, facts, last)))
 }
 
 fn first_ready(
@@ -47,7 +56,7 @@ fn first_ready(
     claim: &ClaimTurns,
     max: usize,
     now: Timestamp,
-) -> StoreResult<Vec<(Timestamp, Uuid)>> {
+) -> StoreResult<Vec<(Timestamp, Uuid, u64)>> {
     let hosted: BTreeSet<&HostedType> = claim.hosted.iter().collect();
     let mut ready = Vec::new();
     for hosted in hosted {
@@ -61,7 +70,7 @@ fn first_ready(
                 claim.build,
                 rows(max)
             ],
-            |row| Ok((row.at()?, row.id()?)),
+            |row| Ok((row.at()?, row.id()?, row.int()?)),
         )?);
     }
     ready.sort_unstable();

@@ -1,0 +1,24 @@
+//! I11: an outbox event belongs to a committed turn, and none to a turn that was rolled back.
+//!
+//! What a database shows at rest: an event comes with a turn, so that its run has taken one, and it
+//! was
+//! written between the run's start and its last change.
+
+use crate::persistence::model::Dump;
+
+use super::Findings;
+
+pub(super) fn check(dump: &Dump, findings: &mut Findings) {
+    for run in &dump.runs {
+        for event in &run.outbox {
+            findings.expect(
+                run.run.last_turn.is_some(),
+                run.run.id,
+                format!(
+                    "outbox event {} was written and the run has taken no turn",
+                    event.id
+                ),
+            );
+        }
+    }
+}
