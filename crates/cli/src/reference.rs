@@ -52,7 +52,7 @@ retention = \"90d\"
 
 A time is a whole number with `ms`, `s`, `m`, `h` or `d` behind it.
 
-How a process runs activities is set by variables alone: `MAX_CONCURRENT_TASKS` (1000), `CLAIM_BATCH_SIZE` (50), `POLL_INTERVAL_MS` (100), `WORKER_HEARTBEAT_TIMEOUT_SECS` (60).
+How a process runs activities is set by variables alone: `MAX_CONCURRENT_TASKS` (1000), `MAX_BYTES_IN_FLIGHT` (134217728), `CLAIM_BATCH_SIZE` (50), `POLL_INTERVAL_MS` (100), `WORKER_HEARTBEAT_TIMEOUT_SECS` (60).
 
 The client's side: `DURABLE_SERVER`, `DURABLE_TOKEN` or `DURABLE_TOKEN_FILE`, `DURABLE_CA`, `DURABLE_CLIENT_CERT` with `DURABLE_CLIENT_KEY`; a worker's: `WORKER_GRPC_AUTH_TOKEN` or `WORKER_GRPC_AUTH_TOKEN_FILE`, `WORKER_GRPC_TLS_CA_CERT`, `WORKER_GRPC_TLS_CERT`, `WORKER_GRPC_TLS_KEY`; see [the commands](cli.md).
 

@@ -30,7 +30,7 @@ const TOLD_FROM: u32 = 3;
 impl Troubles {
     /// A chore failed; answers how often in a row, if that is to be told: at the third time and
     /// whenever the number has doubled since.
-    pub(super) fn failed(&self, chore: &'static str, error: String) -> Option<u32> {
+    pub(crate) fn failed(&self, chore: &'static str, error: String) -> Option<u32> {
         let mut troubles = self.0.lock();
         let trouble = troubles.entry(chore).or_insert_with(|| ChoreTrouble {
             chore,
@@ -47,7 +47,7 @@ impl Troubles {
     }
 
     /// A chore succeeded.
-    pub(super) fn succeeded(&self, chore: &'static str) {
+    pub(crate) fn succeeded(&self, chore: &'static str) {
         if let Some(trouble) = self.0.lock().get_mut(chore) {
             trouble.in_a_row = 0;
         }

@@ -180,7 +180,7 @@ impl<'a> Loader<'a> {
         let mut found = match self.inboxes(&unknown).await {
             Ok(found) => found,
             Err(error) if error.is_retryable() || error.is_outcome_unknown() => {
-                self.turner.put_off(runs, &error).await;
+                self.look_in_halves(runs, error, loaded).await;
                 return;
             }
             Err(error) if runs.len() == 1 => {
@@ -254,6 +254,25 @@ impl<'a> Loader<'a> {
                 Ok(run) => loaded.extend(run),
                 Err(fault) => self.turner.block(*fault).await,
             }
+        }
+    }
+
+    /// Runs that could not be read together: all come again later if the store does not answer, and
+    /// otherwise the halves tell which of them is at fault.
+    async fn look_in_halves(
+        &self,
+        mut runs: Vec<(Uuid, Option<Kept>, Wanted)>,
+        error: StoreError,
+        loaded: &mut Vec<Ready>,
+    ) {
+        if self.turner.node.store.clock(None).await.is_err() {
+            self.turner.put_off(runs, &error).await;
+        } else if runs.len() > 1 {
+            let half = runs.split_off(runs.len() / 2);
+            Box::pin(self.look(runs, loaded)).await;
+            Box::pin(self.look(half, loaded)).await;
+        } else if let Some((run_id, _, wanted)) = runs.pop() {
+            self.turner.put_off_alone(run_id, wanted, &error);
         }
     }
 

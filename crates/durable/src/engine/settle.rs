@@ -1,6 +1,7 @@
 //! Commits a set of turns and settles what follows from each outcome.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use durable_core::{Failure, ProgramState};
@@ -17,13 +18,19 @@ use super::turner::{Decided, Fault, Turner};
 use crate::persistence::model::{
     Committed, Next, Rejection, RunRecord, TaskPlace, TurnCommit, TurnOutcome,
 };
-use crate::persistence::{Bug, StoreError, planted};
+use crate::persistence::{AsideKind, Bug, StoreError, planted};
 use crate::worker::Finished;
 
 /// First wait before a set is committed again after the store could not be reached; doubles up to the largest.
 const RETRY_MS_FIRST: u64 = 20;
 /// Largest such wait.
 const RETRY_MS_MAX: u64 = 2_000;
+/// Tries of a set that fails although the store answers, before its parts are tried on their own.
+const TRIES_TOGETHER: u32 = 6;
+/// Wait before a run is read again that cannot be read although the store answers.
+const UNREADABLE_AGAIN: Duration = Duration::from_secs(1);
+/// The name under which an operator is told of turns that cannot be committed.
+const TROUBLE: &str = "turns";
 /// Open activities whose types are told when a line moves up: a long line would make each of its steps dear.
 const LINE_TYPES_MAX: usize = 32;
 
@@ -128,6 +135,11 @@ impl Turner {
     }
 
     /// Sends the same turns until the store says what became of them: their ids make that safe.
+    ///
+    /// # Errors
+    /// What the store refuses; [`StoreError::Busy`] also where the set fails again and again although
+    /// the store answers, so that one of the turns may be at fault: the halves tell which, and that
+    /// one is tried again apart from the others.
     async fn commit_until_known(
         &self,
         decided: &mut [Decided],
@@ -139,10 +151,16 @@ impl Turner {
         }
         let runtime = &self.node.runtime;
         let mut wait_ms = RETRY_MS_FIRST;
+        let mut failures = 0;
         loop {
             let commits = decided.iter().map(|turn| turn.commit.clone()).collect();
             match self.node.store.commit_turns(commits, None).await {
-                Ok(outcomes) => return Ok(outcomes),
+                Ok(outcomes) => {
+                    if failures > 0 {
+                        self.node.hub.troubles.succeeded(TROUBLE);
+                    }
+                    return Ok(outcomes);
+                }
                 Err(_) if planted(Bug::UnknownCommitTakenAsDone) => {
                     return Ok(decided
                         .iter()
@@ -158,6 +176,10 @@ impl Turner {
                             turn.commit.turn_id = runtime.new_id();
                         }
                     }
+                    failures += 1;
+                    if failures >= TRIES_TOGETHER && self.node.store.clock(None).await.is_ok() {
+                        return Err(self.one_at_fault(decided, &error));
+                    }
                     debug!(%error, wait_ms, "the commit is tried again");
                     runtime
                         .sleep(runtime.jittered(Duration::from_millis(wait_ms)))
@@ -167,6 +189,25 @@ impl Turner {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// One of these turns cannot be committed. Alone, it is named: operators see it among what is
+    /// set aside until it goes through.
+    fn one_at_fault(&self, decided: &[Decided], error: &StoreError) -> StoreError {
+        let node = &self.node;
+        let told = node.hub.troubles.failed(TROUBLE, error.to_string());
+        if let Some(times) = told {
+            warn!(%error, turns = decided.len(), times, "turns cannot be committed although the store answers");
+        }
+        let mut runs = Vec::new();
+        if let [turn] = decided {
+            let run_id = turn.commit.run_id;
+            runs.push(run_id);
+            if let Some(asides) = node.store.asides() {
+                asides.note(AsideKind::Turn, run_id, error.to_string(), node.runtime.now());
+            }
+        }
+        StoreError::Busy { runs }
     }
 
     /// Tells listeners what a turn came to.
@@ -348,6 +389,23 @@ impl Turner {
             drop(claimed);
             self.once_more(run_id, finished);
         }
+    }
+
+    /// A run that cannot be read although the store answers comes again after a longer moment,
+    /// during which no committer waits for it.
+    pub(super) fn put_off_alone(&self, run_id: Uuid, wanted: Wanted, error: &StoreError) {
+        warn!(%run_id, %error, "the run cannot be read although the store answers; it is tried again");
+        let node = Arc::clone(&self.node);
+        self.node.runtime.spawn(async move {
+            let runtime = &node.runtime;
+            runtime.sleep(runtime.jittered(UNREADABLE_AGAIN)).await;
+            let wanted = Wanted {
+                rung: true,
+                finished: wanted.finished,
+                ..Wanted::default()
+            };
+            node.hub.desk.again(run_id, wanted);
+        });
     }
 
     /// Runs of which something stored cannot be read by this build, such as a fact that a newer one wrote: blocked, if at least

@@ -6,19 +6,23 @@ use uuid::Uuid;
 
 use crate::persistence::StoreError;
 use crate::persistence::check::ATTRIBUTES_COUNTED;
-use crate::persistence::limits::{ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::persistence::limits::{
+    ATTRIBUTE_TEXT_BYTES_MAX, ATTRIBUTES_MAX, BATCH_BYTES_MAX, ID_BYTES_MAX, NAME_BYTES_MAX,
+    PAYLOAD_BYTES_MAX, TURN_EVENTS_MAX, TURN_ITEMS_MAX,
+};
 use crate::persistence::model::{Next, TurnCommit};
 
-/// The failure of a run whose turn the store refuses with this error. None: the workflow is not to
-/// blame, as for the bytes of all facts
-/// together, or what it should have done is for an operator to say.
+/// The failure of a run whose turn, committed alone, the store refuses with this error. None: the
+/// workflow is not to blame. The facts that a turn takes are bounded far below every limit here, so
+/// that what is too large or too many is what the workflow asked for.
 pub(super) fn failure_of(error: &StoreError) -> Option<Failure> {
     let StoreError::Limit { what, found, limit } = error else {
         return None;
     };
     let error_type = match *limit {
         PAYLOAD_BYTES_MAX => error_types::PAYLOAD_TOO_LARGE,
-        ATTRIBUTES_MAX | ATTRIBUTE_TEXT_BYTES_MAX => error_types::LIMIT_EXCEEDED,
+        ATTRIBUTES_MAX | ATTRIBUTE_TEXT_BYTES_MAX | ID_BYTES_MAX | NAME_BYTES_MAX
+        | TURN_ITEMS_MAX | TURN_EVENTS_MAX | BATCH_BYTES_MAX => error_types::LIMIT_EXCEEDED,
         _ => return None,
     };
     Some(over(error_type, what, *found, *limit))

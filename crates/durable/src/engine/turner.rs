@@ -29,7 +29,7 @@ use super::node::Node;
 use super::too_large::{failing, failure_of};
 use crate::persistence::limits::{TEXT_BYTES_MAX, clip};
 use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, RunRecord, TurnCommit};
-use crate::persistence::{Bug, check, planted};
+use crate::persistence::{AsideKind, Bug, check, planted};
 use crate::runtime;
 use crate::worker::{Finished, Slot};
 
@@ -189,8 +189,14 @@ impl Turner {
         while let Some(turn) = turns.pop() {
             runtime.sleep(runtime.jittered(wait)).await;
             wait = (wait * 2).min(LOCKED_AGAIN_MAX);
+            let run_id = turn.place.run_id;
             let _lane = self.lane.acquire().await;
             turns = self.commit(vec![turn]).await;
+            if turns.is_empty()
+                && let Some(asides) = self.node.store.asides()
+            {
+                asides.settled(AsideKind::Turn, run_id);
+            }
         }
     }
 

@@ -24,6 +24,10 @@ pub enum AsideKind {
     Lease,
     /// Messages that it sent.
     Message,
+    /// A turn that was decided and cannot be committed.
+    Turn,
+    /// Results of its activities.
+    Result,
 }
 
 impl AsideKind {
@@ -36,6 +40,8 @@ impl AsideKind {
             Self::Task => "task",
             Self::Lease => "lease",
             Self::Message => "message",
+            Self::Turn => "turn",
+            Self::Result => "result",
         }
     }
 }
@@ -107,7 +113,7 @@ impl Asides {
     }
 
     /// A run failed alone; false: too much is set aside already.
-    pub(super) fn note(
+    pub(crate) fn note(
         &self,
         kind: AsideKind,
         run_id: Uuid,
@@ -133,6 +139,11 @@ impl Asides {
         aside.next_try = after(now, AGAIN_FIRST.saturating_mul(doubled).min(AGAIN_MAX));
         aside.reason = clip(reason, AUDIT_TEXT_BYTES_MAX);
         true
+    }
+
+    /// What failed alone has gone through.
+    pub(crate) fn settled(&self, kind: AsideKind, run_id: Uuid) {
+        self.0.lock().remove(&(kind, run_id));
     }
 
     /// A call that tried what was to be tried by then has ended well: that is not at fault any

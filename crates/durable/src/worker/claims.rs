@@ -19,6 +19,9 @@ const FAILED_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a task that cannot be decoded here is left to others.
 const ENCODED_PAUSE: Duration = Duration::from_secs(30);
 
+/// The name under which an operator is told that claims fail.
+const TROUBLE: &str = "task-claims";
+
 /// The claim loop of a worker.
 pub(crate) struct Claims {
     pub(crate) pool: Arc<WorkerPool>,
@@ -145,6 +148,7 @@ impl Claims {
         self.pool.claiming(0);
         match claimed {
             Ok(tasks) => {
+                self.hub.troubles.succeeded(TROUBLE);
                 let is_all = tasks.len() < asked && !ClaimedTask::may_have_left_some(&tasks);
                 self.admit(tasks, slots).await;
                 if is_all {
@@ -156,6 +160,9 @@ impl Claims {
             }
             Err(error) => {
                 // What was rung for still waits.
+                if let Some(times) = self.hub.troubles.failed(TROUBLE, error.to_string()) {
+                    warn!(%error, times, "tasks cannot be claimed");
+                }
                 debug!(%error, "tasks could not be claimed");
                 More::AfterPause
             }

@@ -7,7 +7,7 @@ use durable_core::{ExhaustedPolicy, RetryDecision};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 use uuid::Uuid;
 
 use super::batches::batches;
@@ -108,6 +108,8 @@ struct Locked {
 const RETRY_MS_FIRST: u64 = 20;
 /// Largest such wait.
 const RETRY_MS_MAX: u64 = 2_000;
+/// Tries of a batch that fails although the store answers, before its parts are tried on their own.
+const TRIES_TOGETHER: u32 = 6;
 /// Wait before results of runs that another transaction had locked are stored again.
 const LOCKED_AGAIN: Duration = Duration::from_millis(250);
 
@@ -272,6 +274,9 @@ impl ResultSink {
         self.store_batch(others, listener).await;
     }
 
+    /// # Errors
+    /// What the store refuses; [`StoreError::Busy`] also where the batch fails again and again
+    /// although the store answers.
     async fn store_until_known(
         &self,
         batch: &mut [Finished],
@@ -279,6 +284,7 @@ impl ResultSink {
     ) -> Result<(), StoreError> {
         let results: Vec<TaskResult> = batch.iter().map(|finished| self.result(finished)).collect();
         let mut wait_ms = RETRY_MS_FIRST;
+        let mut failures = 0_u32;
         loop {
             match self.port.finish_tasks(results.clone(), None).await {
                 Ok(outcomes) => {
@@ -293,6 +299,10 @@ impl ResultSink {
                     debug!(%error, wait_ms, "results are stored again");
                     if error.is_outcome_unknown() {
                         batch.iter_mut().for_each(|f| f.kept = Kept::Unknown);
+                    }
+                    failures += 1;
+                    if failures >= TRIES_TOGETHER && self.port.waiting_types().await.is_ok() {
+                        return Err(one_at_fault(batch, &error));
                     }
                     let wait = self.runtime.jittered(Duration::from_millis(wait_ms));
                     self.runtime.sleep(wait).await;
@@ -311,6 +321,18 @@ impl ResultSink {
             step_logs: finished.step_logs.clone(),
         }
     }
+}
+
+/// One of these results cannot be stored although the store answers: the halves tell which, and
+/// that one is tried again apart from the others.
+fn one_at_fault(batch: &[Finished], error: &StoreError) -> StoreError {
+    let mut runs = Vec::new();
+    if let [finished] = batch {
+        let lease = &finished.task.lease;
+        runs.push(lease.run_id);
+        warn!(task_id = %lease.task_id, run_id = %lease.run_id, %error, "a result cannot be stored although the store answers; it is tried again");
+    }
+    StoreError::Busy { runs }
 }
 
 fn tell(listener: &dyn ResultListener, finished: &Finished, outcome: &FinishOutcome) {

@@ -18,7 +18,7 @@ use crate::App;
 pub(super) struct SetAsideView {
     /// The run.
     workflow_id: Uuid,
-    /// `deadline`, `timer`, `task`, `lease` or `message`.
+    /// `deadline`, `timer`, `task`, `lease`, `message`, `turn` or `result`.
     kind: String,
     /// The store's error when it handled this item alone.
     reason: String,

@@ -87,7 +87,9 @@ async fn cursor_of_another_list_or_changed_is_refused(world: World) {
         .get(&format!("tasks?cursor={cursor}"))
         .await
         .refused(StatusCode::BAD_REQUEST, "invalid_cursor");
-    let changed = format!("/workflows?cursor={}0", &cursor[..cursor.len() - 1]);
+    let (rest, last) = cursor.split_at(cursor.len() - 1);
+    let other = if last == "0" { '1' } else { '0' };
+    let changed = format!("/workflows?cursor={rest}{other}");
     world
         .get(&changed)
         .await

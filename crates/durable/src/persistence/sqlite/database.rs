@@ -147,7 +147,7 @@ impl Database for Sqlite {
     }
 
     async fn summarize_runs(&self, run_ids: Vec<Uuid>) -> StoreResult<Vec<RunSummary>> {
-        self.look_up(move |db| run_lists::summaries(db, &run_ids))
+        self.read(move |db| run_lists::summaries(db, &run_ids))
             .await
     }
 
@@ -162,7 +162,7 @@ impl Database for Sqlite {
     }
 
     async fn get_attributes(&self, run_id: Uuid) -> StoreResult<Attributes> {
-        self.look_up(move |db| attributes::of_run(db, run_id)).await
+        self.read(move |db| attributes::of_run(db, run_id)).await
     }
 
     async fn list_tasks(&self, filter: TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {

@@ -51,7 +51,7 @@ enum WaitKind {
     Blocked { build: String, reason: String },
     /// Something of the run that the store cannot handle and that is set aside.
     SetAside {
-        /// `deadline`, `timer`, `task`, `lease` or `message`.
+        /// `deadline`, `timer`, `task`, `lease`, `message`, `turn` or `result`.
         what: String,
         reason: String,
         attempts: u32,

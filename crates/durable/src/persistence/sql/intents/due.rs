@@ -28,7 +28,11 @@ impl Shares {
         match kind {
             AsideKind::Deadline => shares.runs = max,
             AsideKind::Timer => shares.timers = max,
-            AsideKind::Task | AsideKind::Lease | AsideKind::Message => shares.tasks = max,
+            AsideKind::Task
+            | AsideKind::Lease
+            | AsideKind::Message
+            | AsideKind::Turn
+            | AsideKind::Result => shares.tasks = max,
         }
         shares
     }
@@ -226,6 +230,8 @@ impl Intent for FirstOf {
                 let first = tx.pick_messages(shard, 1, except).await?.messages.pop();
                 first.map(|message| message.sender)
             }
+            // The engine sets these aside itself: there is no list of them to look in.
+            AsideKind::Turn | AsideKind::Result => None,
         };
         Ok((first, Changes::default()))
     }

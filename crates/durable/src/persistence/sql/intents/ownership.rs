@@ -80,6 +80,12 @@ impl Intent for BlockRuns {
         self.now
     }
 
+    /// A committer stores blocks between two sets of turns; a run that is locked is tried again by
+    /// its next claim.
+    fn patience(&self) -> Patience {
+        Patience::None
+    }
+
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
         let runs = self.blocks.iter().map(|block| block.run_id).collect();
         let loaded = tx
