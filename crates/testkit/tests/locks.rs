@@ -448,6 +448,65 @@ async fn a_timer_that_cannot_be_fired_is_set_aside_with_a_reason_and_the_others_
     database.remove().await;
 }
 
+#[workflow]
+async fn wait_for_a_word(ctx: WorkflowContext, _input: ()) -> WorkflowResult<String> {
+    Ok(ctx.signal::<String>("word").await?)
+}
+
+/// Each committer meets a run whose events cannot be written: the other runs go on, and the two are
+/// listed until they go through.
+#[tokio::test]
+async fn turns_that_cannot_be_committed_are_set_aside_and_those_of_other_runs_are_taken() {
+    let database = TestDatabase::create(Shards::new(1)).await.unwrap();
+    let other = connect(&database).await;
+    let engine = Engine::postgres(database.url().unwrap())
+        .workflow::<wait_for_a_word>()
+        .start()
+        .await
+        .unwrap();
+    let client = engine.client();
+    let mut handles = Vec::new();
+    for _ in 0..8 {
+        handles.push(client.start::<wait_for_a_word>(()).await.unwrap());
+    }
+    let poisoned: Vec<Uuid> = handles[..4].iter().map(|handle| handle.id()).collect();
+    let list: Vec<String> = poisoned.iter().map(|run| format!("'{run}'")).collect();
+    let poison = format!(
+        "CREATE OR REPLACE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN RAISE EXCEPTION 'poisoned'; END $$;
+         CREATE TRIGGER poison BEFORE INSERT ON durable.durable_workflow_events FOR EACH ROW
+         WHEN (NEW.workflow_id IN ({}) AND NEW.event_type = 'signal.received')
+         EXECUTE FUNCTION poison()",
+        list.join(", ")
+    );
+    other.batch_execute(&poison).await.unwrap();
+    for handle in &handles {
+        handle.signal("word", &"go".to_owned()).await.unwrap();
+    }
+    for handle in handles.split_off(4) {
+        assert_eq!(handle.result().await.unwrap(), "go");
+    }
+    let asides = engine.store().asides().expect("it sets things aside");
+    while asides.list().len() < poisoned.len() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for aside in asides.list() {
+        assert_eq!(aside.kind.as_str(), "turn");
+        assert!(poisoned.contains(&aside.run_id));
+        assert!(aside.reason.contains("poisoned"), "{}", aside.reason);
+    }
+    let cure = "DROP TRIGGER poison ON durable.durable_workflow_events";
+    other.batch_execute(cure).await.unwrap();
+    for handle in handles {
+        assert_eq!(handle.result().await.unwrap(), "go");
+    }
+    while !asides.list().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    engine.shutdown().await.unwrap();
+    database.remove().await;
+}
+
 #[tokio::test]
 async fn a_message_that_cannot_be_delivered_is_set_aside_and_those_of_other_senders_arrive() {
     let (w, other, database) = world().await;

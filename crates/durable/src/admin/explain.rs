@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::error::Kind;
 use crate::persistence::StoreError;
 use crate::persistence::history_without_payloads;
-use crate::persistence::limits::PAGE_ROWS_MAX;
+use crate::persistence::limits::{BATCH_ITEMS_MAX, PAGE_ROWS_MAX};
 use crate::persistence::model::{
     History, Page, RunRecord, TaskFilter, TaskRecord, TaskStatus, WorkerFilter, WorkerInfo,
     WorkerStatus,
@@ -157,14 +157,20 @@ impl Client {
             task_id: task_id.to_owned(),
         });
         let mut waits: Vec<Wait> = timers.chain(updates).chain(people).collect();
-        for (child_id, child) in state.pending_children() {
+        let children: Vec<(&str, Uuid)> = state.pending_children().collect();
+        for some in children.chunks(BATCH_ITEMS_MAX) {
+            let ids: Vec<Uuid> = some.iter().map(|(_, child)| *child).collect();
+            let marks = self.store().run_marks(&ids).await?;
             // The parent's history names the child before the message that creates it is delivered.
-            let found = self.store().get_run(child).await?;
-            waits.push(Wait::Child {
-                child_id: child_id.to_owned(),
-                run_id: child,
-                status: found.map(|run| run.status),
-            });
+            waits.extend(
+                some.iter()
+                    .zip(marks)
+                    .map(|((child_id, child), mark)| Wait::Child {
+                        child_id: (*child_id).to_owned(),
+                        run_id: *child,
+                        status: mark.map(|mark| mark.status),
+                    }),
+            );
         }
         Ok(waits)
     }

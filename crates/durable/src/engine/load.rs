@@ -8,7 +8,7 @@ use durable_core::{
     HistoryState, NumberedEvent, Payload, Program, ProgramState, ReplayError, ReplayMode, Replayer,
     RunIdentity, Turn, WorkflowEvent, effective_history,
 };
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
 use tracing::{debug, warn};
 use uuid::Uuid;
 
@@ -28,6 +28,9 @@ use crate::workflow::{Birth, RunInfo, WorkflowRegistry};
 
 /// Why a run with such a payload is blocked: to the program it would look like bad data, and fail the run.
 const STILL_ENCODED: &str = "a payload of the run is encoded, and no codec here can decode it; is its codec set, with its key?";
+
+/// Runs of a set whose histories are read at once: each holds a page of its history in memory.
+const REBUILT_AT_ONCE: usize = 8;
 
 /// A run whose turn can be taken.
 pub(super) enum Ready {
@@ -248,8 +251,9 @@ impl<'a> Loader<'a> {
                 }),
             }
         }
-        let rebuilt = join_all(cold.into_iter().map(|run| self.rebuild(run))).await;
-        for run in rebuilt {
+        let mut rebuilt =
+            stream::iter(cold.into_iter().map(|run| self.rebuild(run))).buffered(REBUILT_AT_ONCE);
+        while let Some(run) = rebuilt.next().await {
             match run {
                 Ok(run) => loaded.extend(run),
                 Err(fault) => self.turner.block(*fault).await,

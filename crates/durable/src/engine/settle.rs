@@ -204,7 +204,12 @@ impl Turner {
             let run_id = turn.commit.run_id;
             runs.push(run_id);
             if let Some(asides) = node.store.asides() {
-                asides.note(AsideKind::Turn, run_id, error.to_string(), node.runtime.now());
+                asides.note(
+                    AsideKind::Turn,
+                    run_id,
+                    error.to_string(),
+                    node.runtime.now(),
+                );
             }
         }
         StoreError::Busy { runs }

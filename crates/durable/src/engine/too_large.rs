@@ -21,8 +21,13 @@ pub(super) fn failure_of(error: &StoreError) -> Option<Failure> {
     };
     let error_type = match *limit {
         PAYLOAD_BYTES_MAX => error_types::PAYLOAD_TOO_LARGE,
-        ATTRIBUTES_MAX | ATTRIBUTE_TEXT_BYTES_MAX | ID_BYTES_MAX | NAME_BYTES_MAX
-        | TURN_ITEMS_MAX | TURN_EVENTS_MAX | BATCH_BYTES_MAX => error_types::LIMIT_EXCEEDED,
+        ATTRIBUTES_MAX
+        | ATTRIBUTE_TEXT_BYTES_MAX
+        | ID_BYTES_MAX
+        | NAME_BYTES_MAX
+        | TURN_ITEMS_MAX
+        | TURN_EVENTS_MAX
+        | BATCH_BYTES_MAX => error_types::LIMIT_EXCEEDED,
         _ => return None,
     };
     Some(over(error_type, what, *found, *limit))

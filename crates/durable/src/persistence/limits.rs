@@ -60,6 +60,11 @@ pub const HISTORY_READ_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const UNREAD_SLICE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Times a task is handed out without an answer before it is a dead letter.
 pub const DELIVERIES_MAX: u32 = 10;
+/// Bytes of a failure as it is kept in a list of attempts. A larger one is kept there without its
+/// details and causes; the last error of an activity is whole in its event and its dead letter.
+pub const ATTEMPT_FAILURE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of the message that is left of such a failure.
+pub const ATTEMPT_MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Failed attempts of a task that are kept from its beginning; see [`ATTEMPTS_LAST_KEPT`].
 pub const ATTEMPTS_FIRST_KEPT: usize = 5;
 /// Failed attempts of a task that are kept from its end. While a task has no more than both

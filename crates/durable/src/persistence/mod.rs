@@ -15,6 +15,7 @@
     allow(dead_code, reason = "the memory store sets nothing aside")
 )]
 mod asides;
+pub(crate) mod attempts;
 mod audit;
 #[cfg(any(feature = "postgres", feature = "grpc"))]
 pub(crate) mod backoff;

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::batches::batches;
 use super::leases::HeldLease;
 use super::{Slot, outcome};
+use crate::persistence::attempts::failure_bytes;
 use crate::persistence::model::{ClaimedTask, FinishOutcome, NewStepLog, TaskOutcome, TaskResult};
 use crate::persistence::{Bug, StoreError, WorkerPort, check, planted};
 use crate::runtime::{Runtime, guarded};
@@ -32,7 +33,12 @@ pub(crate) struct Finished {
 
 impl Finished {
     fn bytes(&self) -> usize {
-        check::result_bytes(&self.outcome, &self.step_logs)
+        // The attempts before this one are written again with it.
+        let attempts = self.task.attempts.iter();
+        let kept: usize = attempts
+            .map(|attempt| failure_bytes(&attempt.failure))
+            .sum();
+        check::result_bytes(&self.outcome, &self.step_logs) + kept
     }
 
     /// Whether the outcome is one that a turn commits: the activity is over, the run sees it, and it brings little.
@@ -424,6 +430,33 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn result_that_cannot_be_stored_although_the_store_answers_stops_no_others() {
+        let payload = |text: &str| Payload::from_value(&text).unwrap();
+        let port = Arc::new(StubPort {
+            stuck: Some("stuck"),
+            ..StubPort::default()
+        });
+        let sink = ResultSink::new(Arc::clone(&port) as Arc<dyn WorkerPort>, Runtime::real());
+        let slots = Slots::new(9);
+        let text = |n| if n == 4 { "stuck" } else { "fine" };
+        let all = (1..=9).map(|n| finished(&slots, n, &payload(text(n))));
+        sink.store(all.collect());
+        let others_are_free = async {
+            while slots.free() < 8 {
+                tokio::task::yield_now().await;
+                tokio::time::advance(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = sink.run(&Deaf) => {}
+            () = sink.flushed() => panic!("one result cannot be stored"),
+            () = others_are_free => {}
+        }
+        assert_eq!(port.finished.lock().concat().len(), 8);
     }
 
     #[tokio::test]

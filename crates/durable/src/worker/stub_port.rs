@@ -20,6 +20,9 @@ pub(super) struct StubPort {
     pub(super) failures: Mutex<usize>,
     /// Items with this text in them are refused, as a store would refuse what [`check`] does not see.
     pub(super) poison: Option<&'static str>,
+    /// A set of results with this text in one of them gets no answer, as from a database that cannot
+    /// write one row.
+    pub(super) stuck: Option<&'static str>,
     /// Calls of `extend_leases` that were carried out.
     pub(super) extended: Mutex<Vec<Vec<LeaseExtension>>>,
     /// Calls of `finish_tasks` that were carried out.
@@ -70,6 +73,10 @@ impl WorkerPort for StubPort {
         _now: Option<Timestamp>,
     ) -> StoreResult<Vec<FinishOutcome>> {
         self.fail()?;
+        let is_stuck = |text| format!("{results:?}").contains(text);
+        if self.stuck.is_some_and(is_stuck) {
+            return Err(StoreError::unavailable("as the test says", "no answer"));
+        }
         check::results(&results)?;
         self.refuse(&results)?;
         let outcomes = results.iter().map(|_| FinishOutcome::Parked).collect();
@@ -116,7 +123,7 @@ impl WorkerPort for StubPort {
     }
 
     async fn waiting_types(&self) -> StoreResult<WaitingTypes> {
-        unreachable!("not asked by these tests")
+        Ok(WaitingTypes::default())
     }
 
     async fn claim_tasks(&self, _: ClaimTasks) -> StoreResult<Vec<ClaimedTask>> {

@@ -114,6 +114,8 @@ async fn operators_reads_that_hang_leave_the_registry_alone() {
             assert_eq!(store.list_workers(WorkerFilter::default()).await.unwrap(), []);
             assert_eq!(store.get_breaker("b".to_owned()).await.unwrap(), None);
             store.clock(None).await.unwrap();
+            // Part of the answer to every start.
+            assert!(store.get_attributes(Uuid::nil()).await.unwrap().is_empty());
             assert_eq!(waiting(&lock).await, 1, "one place, one read");
         } => {}
     }

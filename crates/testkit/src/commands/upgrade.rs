@@ -126,6 +126,10 @@ async fn one_way(args: &Args, old_first: bool) -> anyhow::Result<()> {
         .collect();
     ensure!(worked.len() == 2, "only one build has worked: {worked:?}");
     let by_restarted = arena.effects.by_process().get(&restarted.pid()).copied();
+    ensure!(
+        by_restarted.is_some_and(|effects| effects > 0),
+        "the older build has not worked after its restart"
+    );
     println!(
         "upgrade: {} effects, {} of them by the older build after its restart",
         arena.effects.count(),

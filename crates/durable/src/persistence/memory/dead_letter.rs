@@ -4,6 +4,7 @@ use durable_core::{AttemptRecord, Failure, Timestamp, WorkflowEvent};
 use uuid::Uuid;
 
 use super::state::{RunState, State};
+use crate::persistence::attempts::attempt_record;
 use crate::persistence::limits::{ATTEMPTS_FIRST_KEPT, ATTEMPTS_LAST_KEPT};
 use crate::persistence::model::after;
 use crate::persistence::model::{
@@ -226,17 +227,6 @@ fn passes(filter: &DlqFilter, letter: &DeadLetter) -> bool {
         && filter.state.is_none_or(|state| state == letter.state)
         && filter.dead_before.is_none_or(|at| letter.dead_at < at)
         && filter.after.is_none_or(|after| letter.rank() > after)
-}
-
-/// How the attempt that is under way failed.
-pub(super) fn attempt_record(task: &TaskRecord, failure: Failure) -> AttemptRecord {
-    AttemptRecord {
-        attempt: task.attempt,
-        worker_id: task.claimed_by.clone().unwrap_or_default(),
-        started_at: task.claimed_at,
-        failure,
-        omitted_before: 0,
-    }
 }
 
 /// Adds a failed attempt to a list that holds the first five and the last twenty.

@@ -8,10 +8,11 @@ use durable_core::{
 };
 use uuid::Uuid;
 
-use super::dead_letter::{attempt_record, keep_attempt};
+use super::dead_letter::keep_attempt;
 use super::index::first_due;
 use super::queue::{clear_claim, held_the_line, take_back};
 use super::state::State;
+use crate::persistence::attempts::attempt_record;
 use crate::persistence::limits::DELIVERIES_MAX;
 use crate::persistence::model::after;
 use crate::persistence::model::{

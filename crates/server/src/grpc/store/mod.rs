@@ -59,6 +59,9 @@ impl Service {
                     return Err(Status::unavailable("the server is about to go; ask again"));
                 }
             }
+        } else if door == Door::Read {
+            // A read whose caller goes away is given up, and cancelled in the database.
+            Ok(answer.await)
         } else {
             // On a task of its own: a caller that goes away does not stop the store half way.
             tokio::spawn(answer).await

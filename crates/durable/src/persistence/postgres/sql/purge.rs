@@ -292,7 +292,7 @@ statements! {
         ORDER BY partition_key, id
         LIMIT $3";
     /// Deletes the first events of earlier iterations, up to the first that is not old. Primary
-    /// key.
+    /// key; of a run whose first event is not old, that event alone is read.
     DELETE_PAST [INT4, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, TIMESTAMPTZ, INT8, INT8] = "
         WITH gone AS (
             DELETE FROM {s}.durable_workflow_events
@@ -303,6 +303,13 @@ statements! {
                     FROM (
                         SELECT r.place, r.bytes
                         FROM (SELECT $1 AS shard, unnest($2) AS run_id, unnest($3) AS after, unnest($4) AS through OFFSET 0) AS k
+                        CROSS JOIN LATERAL (
+                            SELECT t.created_at
+                            FROM {s}.durable_workflow_events AS t
+                            WHERE t.partition_key = k.shard AND t.workflow_id = k.run_id
+                              AND t.sequence_num > k.after AND t.sequence_num <= k.through
+                            ORDER BY t.sequence_num
+                            LIMIT 1) AS first
                         CROSS JOIN LATERAL (
                             SELECT e.place, e.bytes
                             FROM (
@@ -317,6 +324,7 @@ statements! {
                                     ORDER BY t.sequence_num
                                     LIMIT $6) AS t) AS e
                             WHERE e.old) AS r
+                        WHERE first.created_at < $5
                         LIMIT $6) AS b) AS c
                 WHERE c.before < $7))
             RETURNING octet_length(event_data) + COALESCE(octet_length(payload), 0) AS bytes)

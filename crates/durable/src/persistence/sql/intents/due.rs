@@ -74,6 +74,8 @@ pub(crate) struct FiredShard {
     /// What may be due beyond this: as much of a kind as was left alone, or did not fit, where its
     /// list was full.
     pub(crate) left: Option<Shares>,
+    /// Whether runs are left whose unread signals did not fit: what else is due comes before them.
+    pub(crate) heavy: bool,
 }
 
 impl Intent for FireShard {
@@ -135,6 +137,15 @@ impl Intent for FireShard {
         let loaded = tx.load(load).await?;
         let mut work = Work::new(tx.now().await?, loaded);
         let busy = std::mem::take(&mut work.loaded.busy);
+        // The signals that wait for a run move into its history when it ends: a transaction ends as
+        // many runs as have no more bytes than fit, and one in any case.
+        let fit = fitting(runs.iter().map(|run| work.unread_bytes(*run)));
+        let heavy: BTreeSet<Uuid> = runs.split_off(fit).into_iter().collect();
+        timers.retain(|(run, _)| !heavy.contains(run));
+        let tasks: Vec<_> = tasks
+            .into_iter()
+            .filter(|(run, _)| !heavy.contains(run))
+            .collect();
         let count = |full: usize, busy: usize| full * busy;
         let left = Shares {
             runs: count(
@@ -189,6 +200,7 @@ impl Intent for FireShard {
             listed,
             busy,
             left: (!left.is_none()).then_some(left),
+            heavy: !heavy.is_empty(),
         };
         Ok((answer, work.finish()))
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::starts::load_for;
 use crate::persistence::StoreResult;
-use crate::persistence::limits::CLOSED_CHILDREN_MAX;
+use crate::persistence::limits::{CHORE_BYTES_MAX, CLOSED_CHILDREN_MAX};
 use crate::persistence::model::{
     ClosePolicy, Message, MessageRecord, NewSignal, ParentLink, SendOutcome, StartOutcome,
     StartRun, WorkflowStatus,
@@ -103,6 +103,7 @@ impl Intent for RelayShard {
             more,
             ..RelayedShard::default()
         };
+        let mut unread_room = Some(CHORE_BYTES_MAX);
         for (place, (message, children)) in messages.iter().zip(&children).enumerate() {
             if work.must_wait(message) {
                 relayed.busy.insert(message.sender);
@@ -112,12 +113,13 @@ impl Intent for RelayShard {
             if relayed.busy.contains(&message.sender) {
                 continue;
             }
-            let open = started_before(message, &messages, children);
+            let mut open = started_before(message, &messages, children);
             let waits = open.iter().any(|child| work.loaded.busy.contains(child));
+            let heavy = work.put_off_heavy(&mut open, &mut unread_room);
             if waits {
                 relayed.busy.insert(message.sender);
             }
-            let cut = is_cut(place, children.len());
+            let cut = is_cut(place, children.len()) || heavy;
             let stays = waits || cut;
             relayed.more |= cut;
             relayed.partial |= cut;
@@ -177,6 +179,25 @@ fn receivers(messages: &[MessageRecord], children: &[Vec<Uuid>]) -> Load {
 }
 
 impl Work {
+    /// Leaves out the children whose unread signals, which move into their histories when they end,
+    /// are more bytes than there is room for in the transaction; the first child that is closed in
+    /// it has room in any case. Answers whether any was left out.
+    fn put_off_heavy(&self, children: &mut BTreeSet<Uuid>, room: &mut Option<u64>) -> bool {
+        let before = children.len();
+        children.retain(|child| {
+            let bytes = self.unread_bytes(*child);
+            let is_first = *room == Some(CHORE_BYTES_MAX);
+            match room.and_then(|room| room.checked_sub(bytes)) {
+                Some(left) => {
+                    *room = Some(left);
+                    true
+                }
+                None => std::mem::take(room).is_some() && is_first,
+            }
+        });
+        children.len() < before
+    }
+
     /// Whether a run that the message needs is locked by another transaction.
     fn must_wait(&self, message: &MessageRecord) -> bool {
         let is_busy = |run: &Uuid| self.loaded.busy.contains(run);

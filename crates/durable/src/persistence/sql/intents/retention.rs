@@ -33,7 +33,7 @@ const RUN_BYTES: i64 = 16 << 20;
 /// Deleted runs whose belongings one slice takes.
 const RUNS_IN_A_SLICE: usize = 200;
 /// Runs with earlier iterations that one slice looks at.
-const PAST_RUNS: usize = 200;
+pub(crate) const PAST_RUNS: usize = 200;
 
 /// A search for finished runs of one shard.
 #[derive(Debug, Clone)]
@@ -423,6 +423,8 @@ pub(crate) struct PurgePast {
     pub(crate) before: Timestamp,
     /// Where the last slice of this shard stopped.
     pub(crate) behind: Option<Uuid>,
+    /// Runs to look at.
+    pub(crate) runs: usize,
     pub(crate) limit: SliceLimit,
     pub(crate) now: Option<Timestamp>,
 }
@@ -436,7 +438,7 @@ impl Intent for PurgePast {
 
     async fn plan<T: Tx>(&self, tx: &mut T) -> StoreResult<(Self::Answer, Changes)> {
         let answer = tx
-            .delete_past(self.shard, self.before, self.behind, PAST_RUNS, self.limit)
+            .delete_past(self.shard, self.before, self.behind, self.runs, self.limit)
             .await?;
         Ok((answer, Changes::default()))
     }

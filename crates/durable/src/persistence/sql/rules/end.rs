@@ -51,6 +51,13 @@ impl Work {
         run.blocked = None;
     }
 
+    /// Bytes of the signals that wait for a run and become unread events when it ends.
+    pub(crate) fn unread_bytes(&self, run_id: Uuid) -> u64 {
+        let slices = self.loaded.unread.get(&run_id).into_iter().flatten();
+        let bytes: i64 = slices.map(|slice| slice.bytes).sum();
+        u64::try_from(bytes).unwrap_or(0)
+    }
+
     /// Appends the signals that wait as unread events: those in the database stay there, and those
     /// of this very call follow them.
     pub(crate) fn keep_rest_unread(&mut self, run_id: Uuid) {

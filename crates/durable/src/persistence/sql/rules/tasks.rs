@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::totals::millis_between;
 use super::work::Work;
+use crate::persistence::attempts::attempt_record;
 use crate::persistence::limits::{ATTEMPTS_FIRST_KEPT, ATTEMPTS_LAST_KEPT};
 use crate::persistence::model::{
     DeadLetter, DeadLetterState, FinishOutcome, LastAttempt, RollupKind, RollupOutcome, TaskRecord,
@@ -205,16 +206,6 @@ pub(crate) fn dead_letter(
         dead_at: now,
         requeued_at: None,
         requeue_count: task.requeue_count,
-    }
-}
-
-fn attempt_record(task: &TaskRecord, failure: Failure) -> AttemptRecord {
-    AttemptRecord {
-        attempt: task.attempt,
-        worker_id: task.claimed_by.clone().unwrap_or_default(),
-        started_at: task.claimed_at,
-        failure,
-        omitted_before: 0,
     }
 }
 

@@ -59,6 +59,11 @@ impl<D: Database> SqlStore<D> {
                     Ok(of_shard) => {
                         add(&mut fired, &mut ready, of_shard.fired);
                         except.extend(of_shard.busy);
+                        if of_shard.heavy {
+                            // They are due still, so that the next call comes at once, with what has
+                            // become due meanwhile.
+                            break;
+                        }
                         match of_shard.left {
                             Some(left) => max = left,
                             None => break,

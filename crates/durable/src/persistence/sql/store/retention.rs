@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::SqlStore;
 use crate::persistence::model::{DeleteOutcome, PurgeOld, PurgeRuns, PurgedOld, cut};
 use crate::persistence::sql::intents::retention::{
-    DeleteRun, DuePurges, EndedRuns, ListEnded, PostponePurge, PurgeEnded, PurgeKeys, PurgeOldRows,
-    PurgePast, PurgeShard, PurgeSlice, Sliced, StuckPurges,
+    DeleteRun, DuePurges, EndedRuns, ListEnded, PAST_RUNS, PostponePurge, PurgeEnded, PurgeKeys,
+    PurgeOldRows, PurgePast, PurgeShard, PurgeSlice, Sliced, StuckPurges,
 };
 use crate::persistence::sql::rows::{EndedAt, OldRows, PurgeRecord, Slice, SliceLimit};
 use crate::persistence::sql::tx::{Concern, Database};
@@ -341,7 +341,8 @@ impl<D: Database> SqlStore<D> {
         all
     }
 
-    /// Deletes events of earlier iterations of a shard's runs.
+    /// Deletes events of earlier iterations of a shard's runs. Where the events of one run cannot be
+    /// deleted, those of the others are, and the error is answered at the end.
     async fn purge_past(
         &self,
         shard: i32,
@@ -351,21 +352,37 @@ impl<D: Database> SqlStore<D> {
     ) -> StoreResult<(u64, bool)> {
         let mut gone = 0;
         let mut behind = lock(&self.places.past).get(&shard).copied();
+        let mut runs = PAST_RUNS;
+        let mut failed = None;
         for _ in 0..SLICES_AT_ONCE {
             let left = max.saturating_sub(usize::try_from(gone).unwrap_or(usize::MAX));
             if left == 0 {
-                set(&self.places.past, shard, behind);
-                return Ok((gone, true));
+                break;
             }
-            let intent = PurgePast {
+            let slice_of = |before| PurgePast {
                 shard,
-                before: rounded_up(before),
+                before,
                 behind,
+                runs,
                 limit: limited(left),
                 now,
             };
+            let intent = slice_of(rounded_up(before));
             let (Slice { rows, more }, next) =
-                self.database.write(Concern::Registry, intent).await?;
+                match self.database.write(Concern::Registry, intent).await {
+                    Ok(answer) => answer,
+                    Err(_) if runs > 1 => {
+                        // One of them may be at fault: one at a time.
+                        runs = 1;
+                        continue;
+                    }
+                    Err(error) => {
+                        failed.get_or_insert(error);
+                        // No event is as old as that: it answers which run to go on behind.
+                        let pass_over = slice_of(Timestamp::UNIX_EPOCH);
+                        self.database.write(Concern::Registry, pass_over).await?
+                    }
+                };
             gone += rows;
             if more {
                 // The same runs again.
@@ -374,11 +391,11 @@ impl<D: Database> SqlStore<D> {
             behind = next;
             if behind.is_none() {
                 set(&self.places.past, shard, None);
-                return Ok((gone, false));
+                return failed.map_or(Ok((gone, false)), Err);
             }
         }
         set(&self.places.past, shard, behind);
-        Ok((gone, true))
+        failed.map_or(Ok((gone, true)), Err)
     }
 }
 

@@ -15,7 +15,7 @@ statements! {
          FROM durable_inbox WHERE partition_key = ?1 AND workflow_id = ?2 ORDER BY arrival LIMIT ?3";
     /// Arrivals of the signals that wait for a run behind one.
     SIGNALS_BEHIND =
-        "SELECT arrival FROM durable_inbox \
+        "SELECT arrival, length(event_data) + ifnull(length(payload), 0) FROM durable_inbox \
          WHERE partition_key = ?1 AND workflow_id = ?2 AND arrival > ?3 \
          AND event_type = 'signal.received' ORDER BY arrival";
     /// A turn takes all up to an arrival number.

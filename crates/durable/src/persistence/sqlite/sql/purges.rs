@@ -197,7 +197,7 @@ statements! {
          INDEXED BY idx_durable_workflow_instances_past \
          WHERE partition_key = ?1 AND history_start > purged_through AND id > ?2 ORDER BY id LIMIT ?3";
     /// How many of a run's first events are of earlier iterations and old, their bytes, and the
-    /// last of them.
+    /// last of them. Of a run whose first event is not old, that event alone is read.
     PAST_SIZE =
         "SELECT count(*), ifnull(sum(bytes), 0), ifnull(max(place), 0) FROM (\
          SELECT place, bytes, sum(bytes) OVER (ORDER BY place ROWS UNBOUNDED PRECEDING) - bytes AS before, \
@@ -205,6 +205,9 @@ statements! {
          SELECT sequence_num AS place, length(event_data) + ifnull(length(payload), 0) AS bytes, created_at \
          FROM durable_workflow_events \
          WHERE partition_key = ?1 AND workflow_id = ?2 AND sequence_num > ?3 AND sequence_num <= ?4 \
+         AND (SELECT f.created_at FROM durable_workflow_events AS f \
+              WHERE f.partition_key = ?1 AND f.workflow_id = ?2 AND f.sequence_num > ?3 \
+              AND f.sequence_num <= ?4 ORDER BY f.sequence_num LIMIT 1) < ?5 \
          ORDER BY sequence_num LIMIT ?6)) WHERE latest < ?5 AND before < ?7";
     /// Deletes events up to a place.
     DELETE_PAST =

@@ -80,25 +80,24 @@ fn fact(row: &mut Cells<'_, '_>) -> StoreResult<Fact> {
 }
 
 /// The signals that wait for a run behind an arrival, as one slice; none where none wait. The
-/// writer moves them one by one, so that
-/// their bytes do not matter.
+/// writer moves them one by one.
 pub(crate) fn unread(db: Db<'_>, run_id: Uuid, behind: i64) -> StoreResult<Option<UnreadSlice>> {
     let arrivals = signals_behind(db, run_id, behind)?;
-    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+    let (Some((first, _)), Some((last, _))) = (arrivals.first(), arrivals.last()) else {
         return Ok(None);
     };
     Ok(Some(UnreadSlice {
         first: *first,
         last: *last,
         signals: i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
-        bytes: 0,
+        bytes: arrivals.iter().map(|(_, bytes)| bytes).sum(),
     }))
 }
 
 /// Waiting signals become unread events, in order of arrival.
 pub(crate) fn keep_unread(db: Db<'_>, keep: &KeepUnread, now: Timestamp) -> StoreResult<()> {
     let arrivals = signals_behind(db, keep.run_id, keep.slice.first.saturating_sub(1))?;
-    let arrivals = arrivals.into_iter();
+    let arrivals = arrivals.into_iter().map(|(arrival, _)| arrival);
     let of_slice = arrivals.take_while(|arrival| *arrival <= keep.slice.last);
     for (arrival, sequence_num) in of_slice.zip(keep.sequence + 1..) {
         events::keep_unread(db, keep.run_id, arrival, sequence_num, now)?;
@@ -106,9 +105,12 @@ pub(crate) fn keep_unread(db: Db<'_>, keep: &KeepUnread, now: Timestamp) -> Stor
     Ok(())
 }
 
-fn signals_behind(db: Db<'_>, run_id: Uuid, behind: i64) -> StoreResult<Vec<i64>> {
+/// Arrival and bytes of each signal that waits behind an arrival.
+fn signals_behind(db: Db<'_>, run_id: Uuid, behind: i64) -> StoreResult<Vec<(i64, i64)>> {
     let params = params![db.shard(run_id), Id(run_id), behind];
-    db.all(sql::SIGNALS_BEHIND, params, |row| row.int())
+    db.all(sql::SIGNALS_BEHIND, params, |row| {
+        Ok((row.int::<i64>()?, row.int::<i64>()?))
+    })
 }
 
 /// A turn takes what arrived up to there; signals among it are marked.
