@@ -450,7 +450,7 @@ async fn a_timer_that_cannot_be_fired_is_set_aside_with_a_reason_and_the_others_
 
 #[workflow]
 async fn wait_for_a_word(ctx: WorkflowContext, _input: ()) -> WorkflowResult<String> {
-    Ok(ctx.signal::<String>("word").await?)
+    ctx.signal::<String>("word").await
 }
 
 /// Each committer meets a run whose events cannot be written: the other runs go on, and the two are
@@ -469,7 +469,7 @@ async fn turns_that_cannot_be_committed_are_set_aside_and_those_of_other_runs_ar
     for _ in 0..8 {
         handles.push(client.start::<wait_for_a_word>(()).await.unwrap());
     }
-    let poisoned: Vec<Uuid> = handles[..4].iter().map(|handle| handle.id()).collect();
+    let poisoned: Vec<Uuid> = handles[..4].iter().map(RunHandle::id).collect();
     let list: Vec<String> = poisoned.iter().map(|run| format!("'{run}'")).collect();
     let poison = format!(
         "CREATE OR REPLACE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS
