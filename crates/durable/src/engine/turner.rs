@@ -184,19 +184,17 @@ impl Turner {
     /// a lock only a few are tried at once.
     pub(super) async fn commit_alone(&self, turn: Decided) {
         let runtime = &self.node.runtime;
+        let run_id = turn.place.run_id;
         let mut turns = self.commit(vec![turn]).await;
         let mut wait = LOCKED_AGAIN;
         while let Some(turn) = turns.pop() {
             runtime.sleep(runtime.jittered(wait)).await;
             wait = (wait * 2).min(LOCKED_AGAIN_MAX);
-            let run_id = turn.place.run_id;
             let _lane = self.lane.acquire().await;
             turns = self.commit(vec![turn]).await;
-            if turns.is_empty()
-                && let Some(asides) = self.node.store.asides()
-            {
-                asides.settled(AsideKind::Turn, run_id);
-            }
+        }
+        if let Some(asides) = self.node.store.asides() {
+            asides.settled(AsideKind::Turn, run_id);
         }
     }
 
