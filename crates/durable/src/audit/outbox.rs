@@ -1,8 +1,7 @@
 //! I11: an outbox event belongs to a committed turn, and none to a turn that was rolled back.
 //!
-//! What a database shows at rest: an event comes with a turn, so that its run has taken one, and it
-//! was
-//! written between the run's start and its last change.
+//! What a database shows at rest: an event comes with a turn, so that its run has taken one. Instants
+//! are not compared: on a database whose clock was set back, a later turn has an earlier one.
 
 use crate::persistence::model::Dump;
 

@@ -29,6 +29,10 @@ pub(crate) const OVERDUE_MAX: usize = 1_000;
 /// Rows of missing runs that a page names, of each table.
 pub(crate) const ORPHANS_MAX: usize = 100;
 
+/// Runs with rows in a table that one statement looks at, at most.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) const RUNS_WITH_ROWS_MAX: usize = 500;
+
 /// What to look for, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkOptions {
@@ -37,7 +41,8 @@ pub struct WalkOptions {
     pub stuck_after: Option<Duration>,
     /// Stop after this long, with what was found so far.
     pub time_max: Option<Duration>,
-    /// Stop after so many violations.
+    /// Stop after so many violations. Overdue work does not count towards it; at most as much of it
+    /// is named.
     pub violations_max: usize,
 }
 
@@ -90,6 +95,8 @@ pub(crate) struct HeldKey {
 pub(crate) struct Holder {
     pub(crate) idempotency_key: Option<String>,
     pub(crate) business_id: Option<String>,
+    /// The run is being deleted: its row is gone, its keys go last.
+    pub(crate) deleted: bool,
 }
 
 /// Work that is late.
@@ -166,20 +173,31 @@ impl<S: Source, P: FnMut(&Walked)> Walk<S, P> {
         self.walked.complete = self.look().await?;
         let max = self.options.violations_max;
         self.walked.report.violations.truncate(max);
+        let mut late = self.overdue().await?;
+        self.walked.complete &= late.len() <= max;
+        late.truncate(max);
+        self.walked.report.violations.append(&mut late);
         Ok(self.walked)
+    }
+
+    /// Work that is late, read last: a database on which nothing works has much of it, and it would
+    /// end the walk before anything else is looked at.
+    async fn overdue(&mut self) -> StoreResult<Vec<Violation>> {
+        let Some(after) = self.options.stuck_after else {
+            return Ok(Vec::new());
+        };
+        let late = self.source.overdue(after).await?.into_iter();
+        Ok(late
+            .map(|late| Violation {
+                invariant: Invariant::I14,
+                run: Some(late.run_id),
+                message: format!("{} for {} s", late.what, late.seconds),
+            })
+            .collect())
     }
 
     /// Answers whether everything was looked at.
     async fn look(&mut self) -> StoreResult<bool> {
-        if let Some(after) = self.options.stuck_after {
-            for late in self.source.overdue(after).await? {
-                self.add(
-                    Invariant::I14,
-                    late.run_id,
-                    format!("{} for {} s", late.what, late.seconds),
-                );
-            }
-        }
         for shard in self.source.shards().from(0) {
             if !self.runs(shard).await? || !self.keys(shard).await? {
                 return Ok(false);

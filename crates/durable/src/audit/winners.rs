@@ -40,6 +40,7 @@ fn points_at_its_run(key: &KeyRecord, runs: &BTreeMap<Uuid, &RunRecord>, finding
     let holder = runs.get(&key.run_id).map(|run| Holder {
         idempotency_key: run.idempotency_key.clone(),
         business_id: run.business_id.clone(),
+        deleted: false,
     });
     findings.expect(
         belongs(key.kind, &key.key, key.run_id, holder.as_ref()),
@@ -61,7 +62,7 @@ pub(super) fn belongs(kind: KeyKind, key: &str, run_id: Uuid, holder: Option<&Ho
         KeyKind::Business => holder.is_some_and(|run| run.business_id.as_deref() == Some(key)),
         // A tick outlives its run.
         KeyKind::CronSlot => true,
-        KeyKind::Tombstone => holder.is_none() && key == run_id.to_string(),
+        KeyKind::Tombstone => holder.is_none_or(|run| run.deleted) && key == run_id.to_string(),
     }
 }
 

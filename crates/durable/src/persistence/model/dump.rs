@@ -1,5 +1,8 @@
 //! A store's whole content in one canonical form, for the differential test and the audit.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use std::collections::BTreeSet;
+
 use durable_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -16,7 +19,8 @@ use super::task::TaskRecord;
 use super::turn::HistoryEvent;
 use super::worker::WorkerInfo;
 
-/// Everything a store holds. Two stores that were told the same hold the same.
+/// Everything a store holds. Two stores that were told the same hold the same: what a deletion that
+/// is under way has still to delete is left out, as it is for every other read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dump {
     /// Runs with all that belongs to them, by id.
@@ -148,6 +152,18 @@ pub struct KeyRecord {
     pub run_id: Uuid,
     /// When it was written.
     pub created_at: Timestamp,
+}
+
+impl KeyRecord {
+    /// Whether it is a key of one of these runs, which are being deleted, and will be deleted with
+    /// what is left of it.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn goes_with(&self, deleted: &BTreeSet<Uuid>) -> bool {
+        match self.kind {
+            KeyKind::Idempotency | KeyKind::Business => deleted.contains(&self.run_id),
+            KeyKind::CronSlot | KeyKind::Tombstone => false,
+        }
+    }
 }
 
 /// What kind of key.

@@ -21,7 +21,7 @@ use super::sqlstate::store_error;
 use super::statement::Statement;
 use crate::audit::walk::{
     HeldKey, Holder, ORPHANS_MAX, OVERDUE_MAX, Overdue, PAGE_KEYS_MAX, PAGE_RUNS_MAX, Page,
-    RUN_ROWS_MAX, Source, held, that_fit,
+    RUN_ROWS_MAX, RUNS_WITH_ROWS_MAX, Source, held, that_fit,
 };
 use crate::persistence::checkup::Work;
 use crate::persistence::migrations::require_complete;
@@ -45,6 +45,22 @@ const OF_RUNS: [&Statement; 11] = [
     &sql::WALK_MESSAGES,
     &sql::WALK_OUTBOX,
     &sql::WALK_LOGS,
+];
+
+/// The runs that have rows in a table, for every table whose rows belong to runs.
+const RUNS_WITH_ROWS: [(&str, &Statement); 12] = [
+    ("workflow_events", &sql::WALK_EVENT_RUNS),
+    ("task_queue", &sql::WALK_TASK_RUNS),
+    ("timers", &sql::WALK_TIMER_RUNS),
+    ("inbox", &sql::WALK_FACT_RUNS),
+    ("signals", &sql::WALK_SIGNAL_RUNS),
+    ("updates", &sql::WALK_UPDATE_RUNS),
+    ("search_attributes", &sql::WALK_ATTRIBUTE_RUNS),
+    ("messages", &sql::WALK_MESSAGE_RUNS),
+    ("outbox", &sql::WALK_OUTBOX_RUNS),
+    ("step_logs", &sql::WALK_LOG_RUNS),
+    ("dead_letter_queue", &sql::WALK_LETTER_RUNS),
+    ("human_tasks", &sql::WALK_HUMAN_TASK_RUNS),
 ];
 
 type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -114,22 +130,48 @@ impl Walk {
         let last = measured[..looked].last().map(|(id, _, _)| *id);
         let last = last.filter(|_| more);
         let until = last.unwrap_or(Uuid::max());
-        let orphans_max = i64::try_from(ORPHANS_MAX).unwrap_or(i64::MAX);
-        let rows = self
-            .ask(&sql::WALK_ORPHANS, &[&shard, &after, &until, &orphans_max])
-            .await?;
-        let orphan = |row: &mut super::reader::Reader<'_>| {
-            Ok(Orphan {
-                table: row.next()?,
-                run_id: row.next()?,
-            })
-        };
-        dump.orphans.extend(read_all(&rows, orphan)?);
+        for (table, statement) in RUNS_WITH_ROWS {
+            let orphans = self.orphans(table, statement, shard, (after, until)).await;
+            dump.orphans.extend(orphans?);
+        }
         Ok(Page {
             dump,
             too_large,
             last,
         })
+    }
+
+    /// Rows of a table whose run, with an id above one and up to another, is gone.
+    async fn orphans(
+        &self,
+        table: &str,
+        statement: &Statement,
+        shard: i32,
+        (mut above, until): (Uuid, Uuid),
+    ) -> StoreResult<Vec<Orphan>> {
+        let most = i64::try_from(RUNS_WITH_ROWS_MAX).unwrap_or(i64::MAX);
+        let mut found = Vec::new();
+        loop {
+            let rows = self
+                .ask(statement, &[&shard, &above, &until, &most])
+                .await?;
+            let runs: Vec<(Uuid, bool)> = read_all(&rows, |row| Ok((row.next()?, row.next()?)))?;
+            let gone = runs.iter().filter(|(_, gone)| *gone);
+            found.extend(gone.map(|(run_id, _)| Orphan {
+                table: table.to_owned(),
+                run_id: Some(*run_id),
+            }));
+            match runs.last() {
+                Some((last, _))
+                    if runs.len() == RUNS_WITH_ROWS_MAX && found.len() < ORPHANS_MAX =>
+                {
+                    above = *last;
+                }
+                _ => break,
+            }
+        }
+        found.truncate(ORPHANS_MAX);
+        Ok(found)
     }
 
     async fn load(&self, shard: i32, ids: &[Uuid]) -> StoreResult<Dump> {
@@ -170,15 +212,22 @@ impl Walk {
         let mut holders = BTreeMap::new();
         for (shard, ids) in by_shard(&runs, |id| self.shards.of_run(*id)) {
             let ids: Vec<Uuid> = ids.into_iter().copied().collect();
-            let rows = self.ask(&sql::WALK_HOLDERS, &[&shard, &ids]).await?;
-            holders.extend(read_all(&rows, |row| {
-                let id: Uuid = row.next()?;
-                let holder = Holder {
-                    idempotency_key: row.next()?,
-                    business_id: row.next()?,
-                };
-                Ok((id, holder))
-            })?);
+            // A run whose row could not be deleted is in both: what it says itself comes last.
+            for (deleted, statement) in [
+                (true, &sql::WALK_DELETED_HOLDERS),
+                (false, &sql::WALK_HOLDERS),
+            ] {
+                let rows = self.ask(statement, &[&shard, &ids]).await?;
+                holders.extend(read_all(&rows, |row| {
+                    let id: Uuid = row.next()?;
+                    let holder = Holder {
+                        idempotency_key: row.next()?,
+                        business_id: row.next()?,
+                        deleted,
+                    };
+                    Ok((id, holder))
+                })?);
+            }
         }
         Ok(held(keys, &holders))
     }

@@ -1,5 +1,7 @@
 //! Everything the store holds, for the differential test and the audit.
 
+use std::collections::BTreeSet;
+
 use durable_core::Timestamp;
 use uuid::Uuid;
 
@@ -7,12 +9,13 @@ use rusqlite::types::Value;
 use rusqlite::{params, params_from_iter};
 
 use super::db::Db;
-use super::sql::walk;
+use super::sql::{Statement, walk};
 use super::tables::{
     attributes, audit, breakers, dead_letters, dedup, events, facts, keys, messages, outbox,
     rollups, runs, schedules, signals, step_logs, tasks, timers, updates, workers,
 };
 use super::value::{Id, rows};
+use crate::audit::walk::RUNS_WITH_ROWS_MAX;
 use crate::persistence::StoreResult;
 use crate::persistence::model::{
     Derived, DerivedTask, Dump, Orphan, RunDump, TaskRecord, WorkerFilter,
@@ -23,10 +26,18 @@ pub(super) fn dump(db: Db<'_>) -> StoreResult<Dump> {
     for run_id in runs::ids(db)? {
         dumped.extend(dump_run(db, run_id)?);
     }
+    let deleted: BTreeSet<Uuid> = db
+        .all(walk::DELETED, [], |row| row.id())?
+        .into_iter()
+        .collect();
+    let mut keys = keys::list(db)?;
+    keys.retain(|key| !key.goes_with(&deleted));
+    let mut dead_letters = dead_letters::dump(db)?;
+    dead_letters.retain(|letter| !deleted.contains(&letter.run_id));
     Ok(Dump {
         runs: dumped,
-        keys: keys::list(db)?,
-        dead_letters: dead_letters::dump(db)?,
+        keys,
+        dead_letters,
         schedules: schedules::dump(db)?,
         workers: workers::list(db, &WorkerFilter::default())?,
         breakers: breakers::list(db)?,
@@ -46,7 +57,23 @@ fn every_orphan(db: Db<'_>) -> StoreResult<Vec<Orphan>> {
     Ok(found)
 }
 
-/// Rows whose run, with an id above one and up to another, is not there.
+/// The runs that have rows in a table, for every table whose rows belong to runs.
+const RUNS_WITH_ROWS: [(&str, Statement); 12] = [
+    ("workflow_events", walk::EVENT_RUNS),
+    ("task_queue", walk::TASK_RUNS),
+    ("timers", walk::TIMER_RUNS),
+    ("inbox", walk::FACT_RUNS),
+    ("signals", walk::SIGNAL_RUNS),
+    ("updates", walk::UPDATE_RUNS),
+    ("search_attributes", walk::ATTRIBUTE_RUNS),
+    ("messages", walk::MESSAGE_RUNS),
+    ("outbox", walk::OUTBOX_RUNS),
+    ("step_logs", walk::LOG_RUNS),
+    ("dead_letter_queue", walk::LETTER_RUNS),
+    ("human_tasks", walk::HUMAN_TASK_RUNS),
+];
+
+/// Rows whose run, with an id above one and up to another, is gone: of each table up to a number.
 pub(super) fn orphans(
     db: Db<'_>,
     shard: i32,
@@ -54,15 +81,30 @@ pub(super) fn orphans(
     until: Uuid,
     max: usize,
 ) -> StoreResult<Vec<Orphan>> {
-    let range = params![shard, Id(above), Id(until), rows(max)];
-    let mut found = db.all(walk::ORPHANS, range, |row| {
-        Ok(Orphan {
-            table: row.text()?,
-            run_id: Some(row.id()?),
-        })
-    })?;
-    found.sort();
-    Ok(found)
+    let mut all = Vec::new();
+    for (table, statement) in RUNS_WITH_ROWS {
+        let mut above = above;
+        let mut found = Vec::new();
+        loop {
+            let range = params![shard, Id(above), Id(until), rows(RUNS_WITH_ROWS_MAX)];
+            let runs = db.all(statement, range, |row| Ok((row.id()?, row.flag()?)))?;
+            let gone = runs.iter().filter(|(_, gone)| *gone);
+            found.extend(gone.map(|(run_id, _)| Orphan {
+                table: table.to_owned(),
+                run_id: Some(*run_id),
+            }));
+            match runs.last() {
+                Some((last, _)) if runs.len() == RUNS_WITH_ROWS_MAX && found.len() < max => {
+                    above = *last;
+                }
+                _ => break,
+            }
+        }
+        found.truncate(max);
+        all.append(&mut found);
+    }
+    all.sort();
+    Ok(all)
 }
 
 /// The columns of a run and its tasks that follow from others. SQLite has no `due_at`.

@@ -143,14 +143,17 @@ fn held_keys(db: Db<'_>, shard: i32, after: (&str, &str)) -> StoreResult<Vec<Hel
     })?;
     let mut holders = BTreeMap::new();
     for run_id in keys.iter().filter_map(|(_, _, run_id)| *run_id) {
-        let of = params![db.shard(run_id), Id(run_id)];
-        let holder = db.first(sql::HOLDER, of, |row| {
-            Ok(Holder {
-                idempotency_key: row.text_opt()?,
-                business_id: row.text_opt()?,
-            })
-        })?;
-        holders.extend(holder.map(|holder| (run_id, holder)));
+        // A run whose row could not be deleted is in both: what it says itself comes last.
+        for (deleted, statement) in [(true, sql::DELETED_HOLDER), (false, sql::HOLDER)] {
+            let of = params![db.shard(run_id), Id(run_id)];
+            let keys = db.first(statement, of, |row| Ok((row.text_opt()?, row.text_opt()?)))?;
+            let holder = keys.map(|(idempotency_key, business_id)| Holder {
+                idempotency_key,
+                business_id,
+                deleted,
+            });
+            holders.extend(holder.map(|holder| (run_id, holder)));
+        }
     }
     Ok(held(keys, &holders))
 }

@@ -6,7 +6,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::persistence::StoreResult;
-use crate::persistence::model::{Derived, DerivedTask, Dump, Orphan, RunDump, RunRecord};
+use crate::persistence::model::{
+    Derived, DerivedTask, Dump, KeyRecord, Orphan, RunDump, RunRecord,
+};
 use crate::persistence::postgres::Postgres;
 use crate::persistence::postgres::bind::{Call, Param, maybe_at, value};
 use crate::persistence::postgres::reader::{Reader, read_all};
@@ -31,13 +33,14 @@ const OF_RUNS: [&Statement; 11] = [
 ];
 
 /// What stands for itself, in the order of [`Postgres::read_dump`].
-const OF_ITS_OWN: [&Statement; 6] = [
+const OF_ITS_OWN: [&Statement; 7] = [
     &dump::DUMP_KEYS,
     &dump::DUMP_LETTERS,
     &schedules::DUMP_SCHEDULES,
     &registry::LIST_BREAKERS,
     &dump::DUMP_DEDUP,
     &audit::DUMP_AUDIT,
+    &dump::DUMP_PURGES,
 ];
 
 impl Postgres {
@@ -50,6 +53,15 @@ impl Postgres {
         let answers = self.read(Concern::Registry, &calls).await?;
         let (of_runs, own) = answers.split_at(OF_RUNS.len());
         let (runs, mut orphans) = belong(of_runs)?;
+        let mut deleted: BTreeSet<Uuid> = read_all(&own[6], run_id)?.into_iter().collect();
+        for run in &runs {
+            deleted.remove(&run.run.id);
+        }
+        orphans.retain(|orphan| {
+            orphan
+                .run_id
+                .is_none_or(|run_id| !deleted.contains(&run_id))
+        });
         let mut keys = Vec::new();
         for key in read_all(&own[0], rows::keys::record)? {
             match key {
@@ -61,17 +73,20 @@ impl Postgres {
                 }),
             }
         }
+        keys.retain(|key: &KeyRecord| !key.goes_with(&deleted));
         keys.sort();
+        let mut dead_letters = read_all(&own[1], rows::letters::record)?;
+        dead_letters.retain(|letter| !deleted.contains(&letter.run_id));
         let mut schedules = read_all(&own[2], rows::schedules::record)?;
         schedules.sort_by(|a, b| a.id.cmp(&b.id));
-        let mut rollups = read_all(&own[7], rows::rollups::record)?;
+        let mut rollups = read_all(&own[8], rows::rollups::record)?;
         rollups.sort();
         Ok(Dump {
             runs,
             keys,
-            dead_letters: read_all(&own[1], rows::letters::record)?,
+            dead_letters,
             schedules,
-            workers: read_all(&own[6], rows::registry::worker)?,
+            workers: read_all(&own[7], rows::registry::worker)?,
             breakers: read_all(&own[3], rows::registry::breaker)?,
             dedup: read_all(&own[4], rows::registry::dedup)?,
             rollups,
@@ -79,6 +94,10 @@ impl Postgres {
             orphans,
         })
     }
+}
+
+fn run_id(row: &mut Reader<'_>) -> StoreResult<Uuid> {
+    row.next()
 }
 
 /// The parameters of a list of workers without a condition.

@@ -60,6 +60,9 @@ statements! {
     /// Keys.
     DUMP_KEYS [] for Proof = "
         SELECT kind, key, run_id, created_at FROM {s}.durable_keys";
+    /// Runs that are being deleted.
+    DUMP_PURGES [] for Proof = "
+        SELECT run_id FROM {s}.durable_purges";
     /// Dead letters.
     DUMP_LETTERS [] for Proof = concat!("
         SELECT ", letter_columns!(), " FROM {s}.durable_dead_letter_queue AS t ORDER BY t.id, t.workflow_id");
