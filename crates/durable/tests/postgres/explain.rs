@@ -7,7 +7,7 @@ use everruns_durable::persistence::model::{
     TaskFilter, TaskRank, TaskStatus, WorkflowStatus,
 };
 use everruns_durable::persistence::postgres::{
-    PLAN_SETTINGS, Postgres, PostgresOptions, Purpose, SentStatement,
+    LIST_SETTINGS, PLAN_SETTINGS, Postgres, PostgresOptions, Purpose, SentStatement,
 };
 use everruns_durable::persistence::sql::rows::RegistryWrite;
 use everruns_durable::persistence::sql::tx::Database;
@@ -23,11 +23,12 @@ use crate::server::{connect, open};
 use crate::statements::preparation;
 
 /// The ways in which the store's connections plan. The pools of claims, turns and results have the
-/// settings of [`PLAN_SETTINGS`]; the others plan as the server does, for the values given or, when
-/// a
-/// statement is sent often, for any values. Behind a pooler both happen to every statement.
-const PLANNERS: [(&str, &[&str]); 3] = [
+/// settings of [`PLAN_SETTINGS`], the look-ups of operators those of [`LIST_SETTINGS`]; the others
+/// plan as the server does, for the values given or, when a statement is sent often, for any values.
+/// Behind a pooler both happen to every statement.
+const PLANNERS: [(&str, &[&str]); 4] = [
     ("hot pools", &PLAN_SETTINGS),
+    ("operators' look-ups", &LIST_SETTINGS),
     (
         "other pools, any values",
         &["plan_cache_mode=force_generic_plan"],
@@ -151,6 +152,44 @@ async fn no_statement_reads_or_sorts_without_bound_at_1000000_rows_with_the_sett
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+/// The judge itself: a table that is read from end to end, one that is sorted, and a shard of which
+/// all is read by an index.
+#[tokio::test]
+async fn a_scan_and_a_sort_of_a_large_table_are_found() {
+    let url = filled().await;
+    let client = connect_with(url, &["max_parallel_workers_per_gather=0"]).await;
+    let cases = [
+        (
+            "SELECT workflow_id FROM durable.durable_workflow_events WHERE event_type = 'none'",
+            Some("Seq Scan on durable_workflow_events"),
+        ),
+        (
+            "SELECT id FROM durable.durable_workflow_instances WHERE partition_key = 0
+             ORDER BY updated_at LIMIT 10",
+            Some("Sort of "),
+        ),
+        (
+            "SELECT id FROM durable.durable_workflow_instances WHERE partition_key = 0
+             ORDER BY partition_key, id LIMIT 10",
+            None,
+        ),
+    ];
+    for (sql, expected) in cases {
+        let rows = client
+            .query(&format!("EXPLAIN (FORMAT JSON) {sql}"), &[])
+            .await
+            .unwrap();
+        let found = complaints(sql, &rows[0].get::<_, Plan>(0).0);
+        match expected {
+            Some(text) => assert!(
+                found.iter().any(|why| why.starts_with(text)),
+                "{sql}: {found:?}"
+            ),
+            None => assert_eq!(found, Vec::<String>::new(), "{sql}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -326,7 +365,7 @@ async fn every_count_of_runs_is_bounded_at_1000000_rows() {
 /// every
 /// task: what no index answers is looked through within the time limit of operators' reads.
 #[tokio::test]
-async fn tasks_of_a_run_and_pending_tasks_of_a_type_are_listed_by_an_index_at_1000000_rows() {
+async fn tasks_of_a_run_and_pending_tasks_are_listed_by_an_index_at_1000000_rows() {
     let (store, url) = filled_store().await;
     drop(store.take_composed());
     let pending = |activity_type: &str| TaskFilter {
@@ -347,7 +386,17 @@ async fn tasks_of_a_run_and_pending_tasks_of_a_type_are_listed_by_an_index_at_10
         }),
         ..pending("activity7")
     };
+    let of_any_type = TaskFilter {
+        activity_type: None,
+        ..pending("x")
+    };
+    let behind_any = TaskFilter {
+        activity_type: None,
+        ..behind.clone()
+    };
     let filters = [
+        ("pending tasks", of_any_type),
+        ("pending tasks behind another", behind_any),
         ("tasks of a run", of_run),
         ("pending tasks of a type", pending("activity7")),
         ("pending tasks of a rare type", pending("x")),
@@ -474,8 +523,9 @@ async fn no_hot_statement_reads_a_whole_shard_whatever_the_planner_knew_when_it_
     let mut wrong = Vec::new();
     let mut look = async |when: &str| {
         let mut found = wrong_plans(&store, &url, &PLAN_SETTINGS).await;
-        // The registry's pool alone, which has none of these settings, sends counts and retention.
-        found.retain(|why| !(why.starts_with("OPEN_COUNTS:") || why.starts_with("OLD_")));
+        // The registry's pool alone, which has none of these settings, sends it, and its index is
+        // not chosen before the table was ever analysed.
+        found.retain(|why| !why.starts_with("OLD_LOGS:"));
         wrong.extend(found.into_iter().map(|why| format!("{when}: {why}")));
     };
     look("new").await;

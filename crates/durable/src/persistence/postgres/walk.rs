@@ -32,6 +32,9 @@ use crate::persistence::{Shards, StoreResult};
 /// long.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The number that stands in the text of [`sql::WALK_PAGE`].
+const _: () = assert!(PAGE_RUNS_MAX == 100);
+
 /// What belongs to runs, in the order of [`belong`].
 const OF_RUNS: [&Statement; 11] = [
     &sql::WALK_RUNS,
@@ -114,10 +117,9 @@ impl Walk {
     }
 
     async fn read_page(&self, shard: i32, after: Uuid) -> StoreResult<Page> {
-        let most = i64::try_from(PAGE_RUNS_MAX).unwrap_or(i64::MAX);
         let rows_max = i64::try_from(RUN_ROWS_MAX + 1).unwrap_or(i64::MAX);
         let rows = self
-            .ask(&sql::WALK_PAGE, &[&shard, &after, &most, &rows_max])
+            .ask(&sql::WALK_PAGE, &[&shard, &after, &rows_max])
             .await?;
         let measured = read_all(&rows, |row| Ok((row.next()?, row.next()?, row.next()?)))?;
         let (load, too_large, looked) = that_fit(&measured);
@@ -161,11 +163,9 @@ impl Walk {
                 table: table.to_owned(),
                 run_id: Some(*run_id),
             }));
-            match runs.last() {
-                Some((last, _))
-                    if runs.len() == RUNS_WITH_ROWS_MAX && found.len() < ORPHANS_MAX =>
-                {
-                    above = *last;
+            match runs.iter().map(|(run_id, _)| *run_id).max() {
+                Some(last) if runs.len() == RUNS_WITH_ROWS_MAX && found.len() < ORPHANS_MAX => {
+                    above = last;
                 }
                 _ => break,
             }

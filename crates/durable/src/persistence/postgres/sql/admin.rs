@@ -10,7 +10,9 @@ statements! {
     /// tasks share 100,000 entries among their
     /// types. From each type and priority of pending tasks to the next by index `pending`, as
     /// `PENDING_TYPES`; 1,000 of them at most. The
-    /// leases of claimed tasks are the first entries of index `due`.
+    /// leases of claimed tasks are the first entries of index `due`. The condition on senders, which
+    /// always holds, lets a planner that has never seen the table expect less of it, and read it in
+    /// the order of the key instead of sorting all of it.
     OPEN_COUNTS [INT4] = "
         WITH RECURSIVE queued AS (
             (SELECT 1 AS step, activity_type, priority, visible_at
@@ -112,7 +114,7 @@ statements! {
         SELECT 'messages', NULL, NULL, count(*), NULL, FALSE
         FROM (SELECT 1
               FROM {s}.durable_messages
-              WHERE partition_key = $1
+              WHERE partition_key = $1 AND sender >= '00000000-0000-0000-0000-000000000000'
               ORDER BY sender, sequence_num, idx
               LIMIT 10001) AS found
         UNION ALL

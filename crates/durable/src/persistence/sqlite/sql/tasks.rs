@@ -116,6 +116,19 @@ statements! {
         "SELECT ", ruled_task_columns!("'[]'"), " FROM durable_task_queue \
          WHERE partition_key = ?1 AND status = 'claimed'"
     );
+    /// The types that have pending tasks in a shard: from one to the next by index `pending`.
+    PENDING_TYPES =
+        "WITH RECURSIVE kinds(name) AS (\
+         SELECT (SELECT activity_type FROM durable_task_queue \
+             WHERE partition_key = ?1 AND status = 'pending' ORDER BY activity_type LIMIT 1) \
+         UNION ALL SELECT (SELECT activity_type FROM durable_task_queue \
+             WHERE partition_key = ?1 AND status = 'pending' AND activity_type > kinds.name \
+             ORDER BY activity_type LIMIT 1) FROM kinds WHERE kinds.name IS NOT NULL) \
+         SELECT name FROM kinds WHERE name IS NOT NULL";
+    /// Places of the pending tasks of one type, by index `pending`; a place and the page follow.
+    PENDING_PLACES for List =
+        "SELECT priority, visible_at, id, workflow_id FROM durable_task_queue \
+         WHERE partition_key = ? AND activity_type = ? AND status = 'pending'";
     /// Tasks of all shards without payloads, and with failed attempts only where they are small;
     /// conditions follow.
     LIST for List =
@@ -128,6 +141,7 @@ statements! {
 
 /// Shard and id of a run.
 pub(crate) const OF_RUN_ID: &str = " AND partition_key = ? AND workflow_id = ?";
+pub(crate) const OF_ID: &str = " AND id = ?";
 pub(crate) const OF_TYPE: &str = " AND activity_type = ?";
 pub(crate) const IN_STATUS: &str = " AND status = ?";
 /// Priority, again, when, id and run of the task behind which to go on.

@@ -1,5 +1,7 @@
 //! The task queue.
 
+use std::cmp::Reverse;
+
 use durable_core::Timestamp;
 use rusqlite::params;
 use uuid::Uuid;
@@ -209,6 +211,9 @@ pub(crate) fn claimed(db: Db<'_>, shard: i32) -> StoreResult<Vec<TaskRecord>> {
 }
 
 pub(crate) fn list(db: Db<'_>, filter: &TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+    if filter.status == Some(TaskStatus::Pending) && filter.run_id.is_none() {
+        return pending(db, filter, page);
+    }
     let mut query = Filtered::new(sql::LIST);
     if let Some(run_id) = filter.run_id {
         query.text(sql::OF_RUN_ID);
@@ -217,6 +222,15 @@ pub(crate) fn list(db: Db<'_>, filter: &TaskFilter, page: Page) -> StoreResult<V
     }
     query.and(sql::OF_TYPE, filter.activity_type.as_ref());
     query.and(sql::IN_STATUS, filter.status.map(TaskStatus::as_str));
+    behind(&mut query, filter);
+    query.text(sql::PAGE);
+    query.bind(rows(page.rows()));
+    query.bind(rows(page.offset));
+    listed(db, &query)
+}
+
+/// Goes on behind a filter's place.
+fn behind(query: &mut Filtered<'_>, filter: &TaskFilter) {
     if let Some(after) = filter.after {
         query.text(sql::AFTER);
         query.bind(after.priority);
@@ -225,12 +239,49 @@ pub(crate) fn list(db: Db<'_>, filter: &TaskFilter, page: Page) -> StoreResult<V
         query.bind(Id(after.id));
         query.bind(Id(after.run_id));
     }
-    query.text(sql::PAGE);
-    query.bind(rows(page.rows()));
-    query.bind(rows(page.offset));
+}
+
+fn listed(db: Db<'_>, query: &Filtered<'_>) -> StoreResult<Vec<TaskRecord>> {
     let mut tasks = query.all(db, record)?;
     for task in &mut tasks {
         task.attempts = last_in_short(std::mem::take(&mut task.attempts));
+    }
+    Ok(tasks)
+}
+
+/// Pending tasks: the first of each shard and type in the order of index `pending`, merged.
+fn pending(db: Db<'_>, filter: &TaskFilter, page: Page) -> StoreResult<Vec<TaskRecord>> {
+    let reach = page.rows().saturating_add(page.offset);
+    let mut places = Vec::new();
+    for shard in db.shards.from(0) {
+        let types = match &filter.activity_type {
+            Some(activity_type) => vec![activity_type.clone()],
+            None => db.all(sql::PENDING_TYPES, [shard], |row| row.text())?,
+        };
+        for activity_type in types {
+            let mut query = Filtered::new(sql::PENDING_PLACES);
+            query.bind(shard);
+            query.bind(activity_type);
+            behind(&mut query, filter);
+            query.text(sql::PAGE);
+            query.bind(rows(reach));
+            query.bind(rows(0));
+            places.extend(query.all(db, |row| {
+                Ok((Reverse(row.int::<i32>()?), row.at()?, row.id()?, row.id()?))
+            })?);
+            places.sort_unstable();
+            places.truncate(reach);
+        }
+    }
+    let mut tasks = Vec::new();
+    for (.., id, run_id) in places.into_iter().skip(page.offset) {
+        let mut query = Filtered::new(sql::LIST);
+        query.text(sql::OF_RUN_ID);
+        query.bind(db.shard(run_id));
+        query.bind(Id(run_id));
+        query.text(sql::OF_ID);
+        query.bind(Id(id));
+        tasks.append(&mut listed(db, &query)?);
     }
     Ok(tasks)
 }
