@@ -29,6 +29,20 @@ const HTTP_ERROR: &str = "HttpError";
 /// Most of an answer's body, and of its headers, in a failure.
 const FAILURE_BYTES_MAX: usize = 4 * 1024;
 
+/// Headers that say where a request goes and how it is framed. The allow-list is about the host of the
+/// url: another `Host` would lead past it, to a neighbour behind the same address.
+const OF_THE_CONNECTION: [&str; 9] = [
+    "host",
+    ":authority",
+    "connection",
+    "keep-alive",
+    "content-length",
+    "transfer-encoding",
+    "te",
+    "trailer",
+    "upgrade",
+];
+
 /// `http` {method, url, headers?, body?, timeout_ms?}: calls a host on the allow-list and answers {status, headers, body}.
 ///
 /// Sends the activity's `Idempotency-Key`, the same one on every attempt. Follows no redirects and uses no proxy. An answer of 5xx,
@@ -104,6 +118,14 @@ impl Http {
             request = request.header("Idempotency-Key", ctx.idempotency_key());
         }
         for (name, value) in &call.headers {
+            if let Some(own) = OF_THE_CONNECTION
+                .iter()
+                .find(|own| name.trim().eq_ignore_ascii_case(own))
+            {
+                return Err(invalid_input(format!(
+                    "the header {own} is made from the url and the body, and cannot be set"
+                )));
+            }
             request = request.header(name, value);
         }
         request = match &call.body {

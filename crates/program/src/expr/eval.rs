@@ -17,26 +17,43 @@ pub(crate) struct ExpressionError(pub(crate) String);
 
 type Evaluated = Result<Value, ExpressionError>;
 
-/// Computes an expression over the variables as they are. Answers also how many bytes were gone through, for those who count work.
-pub(crate) fn evaluate(expr: &Expr, vars: &Vars) -> Result<(Value, usize), ExpressionError> {
+/// What it took to compute an expression, whether it has a value or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Parts of expressions that were computed.
+    pub(crate) nodes: usize,
+    /// Bytes of values that were copied, compared or measured.
+    pub(crate) bytes: usize,
+}
+
+/// Computes an expression over the variables as they are. Answers also what it took.
+pub(crate) fn evaluate(expr: &Expr, vars: &Vars) -> (Result<Value, ExpressionError>, Work) {
     let evaluation = Evaluation {
         vars,
+        nodes: Cell::new(0),
         copied: Cell::new(0),
-        compared: Cell::new(0),
+        seen: Cell::new(0),
     };
-    let value = evaluation.value(expr)?;
-    Ok((value, evaluation.copied.get() + evaluation.compared.get()))
+    let value = evaluation.value(expr);
+    let work = Work {
+        nodes: evaluation.nodes.get(),
+        bytes: evaluation.copied.get() + evaluation.seen.get(),
+    };
+    (value, work)
 }
 
 /// Computes one expression. What it copies is bounded: a short program can name a large variable very often.
 struct Evaluation<'a> {
     vars: &'a Vars,
+    nodes: Cell<usize>,
     copied: Cell<usize>,
-    compared: Cell<usize>,
+    /// Bytes that were compared or measured, not copied.
+    seen: Cell<usize>,
 }
 
 impl<'a> Evaluation<'a> {
     fn value(&self, expr: &'a Expr) -> Evaluated {
+        self.nodes.set(self.nodes.get() + 1);
         match expr {
             Expr::Array(items) => {
                 let items = items.iter().map(|item| self.value(item));
@@ -72,11 +89,16 @@ impl<'a> Evaluation<'a> {
     /// The value where it stands, if it stands somewhere.
     fn look(&self, expr: &'a Expr) -> Result<Cow<'a, Value>, ExpressionError> {
         match expr {
-            Expr::Constant(value) => Ok(Cow::Borrowed(value)),
-            Expr::Variable(path) => Ok(self
-                .vars
-                .look_up(path)
-                .map_or(Cow::Owned(Value::Null), Cow::Borrowed)),
+            Expr::Constant(value) => {
+                self.nodes.set(self.nodes.get() + 1);
+                Ok(Cow::Borrowed(value))
+            }
+            Expr::Variable(path) => {
+                // Each part of the way is looked up on its own.
+                self.nodes.set(self.nodes.get() + path.len());
+                let found = self.vars.look_up(path);
+                Ok(found.map_or(Cow::Owned(Value::Null), Cow::Borrowed))
+            }
             computed => self.value(computed).map(Cow::Owned),
         }
     }
@@ -84,6 +106,10 @@ impl<'a> Evaluation<'a> {
     fn owned(&self, value: Cow<'_, Value>) -> Evaluated {
         self.copying(size(&value))?;
         Ok(value.into_owned())
+    }
+
+    fn sees(&self, bytes: usize) {
+        self.seen.set(self.seen.get() + bytes);
     }
 
     fn copying(&self, bytes: usize) -> Result<(), ExpressionError> {
@@ -106,16 +132,22 @@ impl<'a> Evaluation<'a> {
             (O::Sub, [a, b]) => arithmetic(name, Arithmetic::Sub, a, b),
             (O::Mul, [a, b]) => arithmetic(name, Arithmetic::Mul, a, b),
             (O::Eq, [a, b]) => {
-                self.compared.set(self.compared.get() + size(a));
+                self.sees(size(a));
                 Ok(equal(a, b).into())
             }
-            (O::Lt, [a, b]) => less(a, b),
+            (O::Lt, [a, b]) => {
+                self.sees(text_bytes(a).min(text_bytes(b)));
+                less(a, b)
+            }
             (O::Not, [a]) => Ok((!truth(name, a)?).into()),
             (O::Concat, all) => {
                 self.copying(all.iter().map(|one| size(one)).sum())?;
                 concat(all)
             }
-            (O::Len, [a]) => len(a),
+            (O::Len, [a]) => {
+                self.sees(text_bytes(a));
+                len(a)
+            }
             (O::Get, [from, key]) => {
                 let found = get(from, key)?;
                 self.owned(found.map_or(Cow::Owned(Value::Null), Cow::Borrowed))
@@ -123,6 +155,11 @@ impl<'a> Evaluation<'a> {
             _ => Err(error(format!("{name} has {} operands", operands.len()))),
         }
     }
+}
+
+/// Bytes of a string that have to be gone through; of anything else only its length is asked.
+fn text_bytes(value: &Value) -> usize {
+    value.as_str().map_or(0, str::len)
 }
 
 fn arithmetic(name: &str, how: Arithmetic, a: &Value, b: &Value) -> Evaluated {

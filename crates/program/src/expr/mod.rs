@@ -3,7 +3,7 @@
 mod eval;
 mod operator;
 
-pub(crate) use eval::{ExpressionError, evaluate, kind};
+pub(crate) use eval::{ExpressionError, Work, evaluate, kind};
 use operator::{Arity, Operator};
 
 use crate::mistake::Mistake;

@@ -1,4 +1,5 @@
-//! How much a program does at once: one that only spins would hold up its worker, and a turn that records too much cannot be stored.
+//! How much a program does in one turn, all branches together: one that only spins would hold up its
+//! worker, and a turn that records too much cannot be stored.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,13 +9,18 @@ use std::task::{Context, Poll};
 use everruns_durable::core::Failure;
 
 use super::exit::{Exit, raised};
+use crate::expr::Work;
 
-/// What may be spent between two waits: a million plain steps, ten thousand that are recorded, or 256 MB of copied values.
-const BETWEEN_WAITS: u32 = 1_000_000;
+/// What may be spent in one turn: a million plain steps or parts of expressions, ten thousand recorded
+/// steps, or 256 MB of values that are copied, compared or measured. Some 0.2 s of work.
+const SPENT_IN_A_TURN: u32 = 1_000_000;
+/// The same, once the program is over and cleans up: what all clean-up of the turn has together.
+const SPENT_WITH_CLEAN_UP: u32 = 2_000_000;
 /// A plain step.
 pub(super) const STEP: u32 = 1;
-/// A step that leaves an event, and one that makes a value.
-pub(super) const RECORDED: u32 = 100;
+/// A step that leaves an event, and one that makes a value. So many of them as a turn records leave
+/// room for the steps and expressions around them.
+pub(super) const RECORDED: u32 = 50;
 /// Most recorded steps of all branches together in one turn, which stores `TURN_ITEMS_MAX` items of a kind or nothing: room is left for the
 /// facts that lead to it and for what clean-up adds.
 const RECORDED_IN_A_TURN: u32 = 10_000;
@@ -26,15 +32,17 @@ const CARRIED_IN_A_TURN: u32 = 100 * 1024 * 1024;
 /// The same, once the program is over and cleans up.
 const CARRIED_WITH_CLEAN_UP: u32 = 112 * 1024 * 1024;
 
-/// What values cost.
-pub(super) fn of_bytes(bytes: usize) -> u32 {
-    u32::try_from(bytes / 256).unwrap_or(u32::MAX)
+/// What an expression costs: its parts, and the bytes that were gone through.
+pub(super) fn of_work(work: Work) -> u32 {
+    let cost = work.nodes.saturating_add(work.bytes / 256);
+    u32::try_from(cost).unwrap_or(u32::MAX)
 }
 
-/// What was spent since the program last waited, and what it recorded in the turn at hand.
+/// What was spent and recorded in the turn at hand.
 #[derive(Debug)]
 pub(super) struct Budget {
     spent: AtomicU32,
+    spent_max: AtomicU32,
     recorded: AtomicU32,
     recorded_max: AtomicU32,
     carried: AtomicU32,
@@ -47,6 +55,7 @@ impl Default for Budget {
     fn default() -> Self {
         Self {
             spent: AtomicU32::new(0),
+            spent_max: AtomicU32::new(SPENT_IN_A_TURN),
             recorded: AtomicU32::new(0),
             recorded_max: AtomicU32::new(RECORDED_IN_A_TURN),
             carried: AtomicU32::new(0),
@@ -57,14 +66,9 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A branch of the program waits.
-    pub(super) fn waits(&self) {
-        self.spent.store(0, Ordering::Relaxed);
-    }
-
     /// The program is over, and allowed to clean up.
     pub(super) fn clean_up(&self) {
-        self.spent.store(0, Ordering::Relaxed);
+        self.spent_max.store(SPENT_WITH_CLEAN_UP, Ordering::Relaxed);
         self.recorded_max
             .store(RECORDED_WITH_CLEAN_UP, Ordering::Relaxed);
         self.carried_max
@@ -72,9 +76,9 @@ impl Budget {
     }
 
     pub(super) fn spend(&self, cost: u32) -> Result<(), Exit> {
-        if add(&self.spent, cost) > BETWEEN_WAITS {
+        if add(&self.spent, cost) > self.spent_max.load(Ordering::Relaxed) {
             return Err(overrun(
-                "the program goes on and on without waiting for anything",
+                "the program goes on and on without waiting for anything, all branches together",
             ));
         }
         Ok(())
@@ -108,7 +112,7 @@ impl Budget {
         Held(self)
     }
 
-    /// Runs a program so that what it records is counted by turns: each poll is one, unless the last is still held. That is so when it
+    /// Runs a program so that what it spends and records is counted by turns: each poll is one, unless the last is still held. That is so when it
     /// is replayed too.
     pub(super) fn by_turns<'a, T>(
         &'a self,
@@ -155,6 +159,7 @@ impl<T> Future for ByTurns<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         if self.budget.held.load(Ordering::Relaxed) == 0 {
+            self.budget.spent.store(0, Ordering::Relaxed);
             self.budget.recorded.store(0, Ordering::Relaxed);
             self.budget.carried.store(0, Ordering::Relaxed);
         }

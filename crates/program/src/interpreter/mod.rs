@@ -111,7 +111,9 @@ impl<'p> Interpreter<'p> {
     }
 
     fn load_vars(&self) -> Result<(), Exit> {
-        let (vars, _) = evaluate(&self.program.vars, &Vars::default())?;
+        let (vars, work) = evaluate(&self.program.vars, &Vars::default());
+        self.budget.spend(budget::of_work(work))?;
+        let vars = vars?;
         for (name, value) in object("vars", vars)? {
             self.save(&name, value)?;
         }
@@ -245,9 +247,10 @@ impl<'p> Interpreter<'p> {
 
     /// Computes an expression.
     fn value(&self, expr: &Expr) -> Result<Value, Exit> {
-        let (value, bytes) = self.shared.vars.with(|vars| evaluate(expr, vars))?;
-        self.budget.spend(budget::of_bytes(bytes))?;
-        Ok(value)
+        let (value, work) = self.shared.vars.with(|vars| evaluate(expr, vars));
+        // What has no value has cost something too, and may be caught and tried again.
+        self.budget.spend(budget::of_work(work))?;
+        Ok(value?)
     }
 
     fn slot<T: Kind>(&self, slot: &Slot<T>) -> Result<T, Exit> {

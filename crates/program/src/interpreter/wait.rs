@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use everruns_durable::prelude::WorkflowResult;
 
 use super::Interpreter;
-use super::budget::Budget;
 use super::exit::Exit;
 use super::strand::{Strand, Token};
 
@@ -27,7 +26,6 @@ impl Interpreter<'_> {
         let wait = Wait {
             call,
             token: strand.token(),
-            budget: &self.budget,
         };
         match wait.await {
             Some(Ok(value)) => Ok(value),
@@ -43,7 +41,6 @@ impl Interpreter<'_> {
 struct Wait<'a, T> {
     call: Pin<Box<dyn Future<Output = WorkflowResult<T>> + Send + 'a>>,
     token: &'a Token,
-    budget: &'a Budget,
 }
 
 impl<T> Future for Wait<'_, T> {
@@ -54,10 +51,6 @@ impl<T> Future for Wait<'_, T> {
         if self.token.is_cancelled() {
             return Poll::Ready(None);
         }
-        let polled = self.call.as_mut().poll(cx);
-        if polled.is_pending() {
-            self.budget.waits();
-        }
-        polled.map(Some)
+        self.call.as_mut().poll(cx).map(Some)
     }
 }

@@ -160,6 +160,9 @@ async fn what_is_not_on_the_list_is_not_called() {
         json!({"method": "GET", "url": "nowhere"}),
         json!({"method": "G T", "url": "http://127.0.0.1:1/"}),
         json!({"method": "GET", "url": "http://127.0.0.1:1/", "headers": {"a b": "c"}}),
+        json!({"method": "GET", "url": "http://127.0.0.1:1/", "headers": {"HOST": "internal"}}),
+        json!({"method": "POST", "url": "http://127.0.0.1:1/", "headers": {"content-Length": "1"}}),
+        json!({"method": "POST", "url": "http://127.0.0.1:1/", "headers": {"Transfer-Encoding": "chunked"}}),
         json!({"method": "GET", "url": "http://127.0.0.1:1/", "retries": 1}),
         json!({"url": "http://127.0.0.1:1/"}),
     ] {

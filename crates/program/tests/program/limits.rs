@@ -107,3 +107,63 @@ async fn the_answer_of_an_update_is_within_what_is_stored() {
     run.signal("go", &()).await.expect("sent");
     assert_eq!(end(&run).await, Ok(json!(null)));
 }
+
+/// A short program with a large value: what its expressions go through counts, not how many there are.
+#[tokio::test]
+async fn work_within_expressions_counts_whether_it_has_a_value_or_not() {
+    let large = || [set(&json!("x".repeat(1000))), double(10)];
+    let for_ever =
+        |steps: Value| json!({"do": "repeat", "times": 1_000_000_000_u64, "steps": steps});
+    let len = json!({"$len": {"$": "a"}});
+    let less = json!({"$lt": [{"$": "a"}, {"$": "a"}]});
+    let keep = |value: &Value| json!({"do": "set", "var": "b", "value": value});
+    let fails = keep(&json!({"$add": [len, "none"]}));
+    for spin in [
+        for_ever(json!([keep(&len)])),
+        for_ever(json!([keep(&less)])),
+        json!({"do": "while", "cond": {"$not": less}, "max": 1_000_000_000_u64, "steps": []}),
+        for_ever(json!([{"do": "try", "steps": [fails], "catch": []}])),
+    ] {
+        let [first, second] = large();
+        let program = steps(json!([first, second, spin]));
+        assert_eq!(error_type(program).await, "StepLimit");
+    }
+    // Two million parts, and nothing that is large.
+    let wide = json!({"$or": vec![json!({"$": "no"}); 2_000]});
+    let many = json!({"do": "if", "cond": wide, "then": []});
+    let program = json!({"vars": {"no": false}, "steps": [
+        {"do": "repeat", "times": 1_000, "steps": [many]}
+    ]});
+    assert_eq!(error_type(program).await, "StepLimit");
+}
+
+/// A branch that waits gives the others nothing to spend.
+#[tokio::test]
+async fn branches_spend_together_what_a_turn_has() {
+    let spin = |times: u32| json!([{"do": "repeat", "times": times, "steps": []}, {"do": "sleep", "ms": 1}]);
+    let parallel = |times| {
+        steps(
+            json!([{"do": "parallel", "branches": vec![spin(times); 4]}, {"do": "return", "value": 1}]),
+        )
+    };
+    assert_eq!(error_type(parallel(400_000)).await, "StepLimit");
+    assert_eq!(result(parallel(200_000)).await, json!(1));
+    // One turn after the other has it anew.
+    let turns = steps(json!([
+        {"do": "repeat", "times": 3, "steps": spin(900_000)},
+        {"do": "return", "value": 1}
+    ]));
+    assert_eq!(result(turns).await, json!(1));
+}
+
+/// Clean-up has its share once a turn, however many compensations there are.
+#[tokio::test]
+async fn compensations_do_not_spin_one_after_the_other() {
+    let spin = json!({"do": "repeat", "times": 1_000_000_000_u64, "steps": []});
+    let undo = json!({"do": "compensate", "steps": [spin]});
+    let program = steps(json!([
+        {"do": "compensate", "steps": [{"do": "repeat", "times": 100_000, "steps": [undo]}]},
+        {"do": "fail", "type": "Undo", "message": "all"}
+    ]));
+    assert_eq!(error_type(program).await, "Undo");
+}
