@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
+use super::off_runtime::OffRuntime;
 use super::{Desk, Engine, Hub, Node, Settings};
 use crate::Result;
 use crate::activity::{ActivityContext, ActivityRegistry, IntoActivity, StoreLedger};
@@ -284,6 +285,7 @@ impl EngineBuilder {
             results,
             leases,
             store_ahead_us: AtomicI64::new(0),
+            off_runtime: OffRuntime::default(),
             metrics: DurableMetrics::default(),
         };
         Ok(Engine::launch(Arc::new(node)))

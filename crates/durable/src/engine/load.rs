@@ -17,6 +17,7 @@ use super::cache::{Kept, Place};
 use super::desk::Wanted;
 use super::elsewhere::{Distant, Way};
 use super::node::Node;
+use super::off_runtime::Effort;
 use super::turner::{Fault, Turner, panic_text};
 use crate::codec::payloads::HoldsPayloads as _;
 use crate::hosting::Seat;
@@ -370,6 +371,7 @@ impl<'a> Loader<'a> {
         let mut replayer = Replayer::new(identity_of(run), program, ReplayMode::Normal);
         let mut pages = Pages::of(node, run);
         while let Some(page) = pages.next().await? {
+            let events = page.len();
             let push = AssertUnwindSafe(|| {
                 for (sequence_num, event) in page {
                     let is_counted = |counts: &BTreeSet<i64>| counts.contains(&sequence_num);
@@ -379,7 +381,10 @@ impl<'a> Loader<'a> {
                 }
                 Ok::<(), ReplayError>(())
             });
-            outcome(catch_unwind(push)).map_err(Unread::Fault)?;
+            let pushed = || catch_unwind(push);
+            let effort = Effort::Replay { events };
+            let pushed = node.off_runtime.run(&node.runtime, effort, pushed);
+            outcome(pushed).map_err(Unread::Fault)?;
         }
         let resumed = catch_unwind(AssertUnwindSafe(|| replayer.resume()));
         let (program, resumed) = outcome(resumed).map_err(Unread::Fault)?;

@@ -22,6 +22,7 @@ mod hub;
 mod load;
 mod locals;
 mod node;
+mod off_runtime;
 mod question;
 mod settings;
 mod settle;

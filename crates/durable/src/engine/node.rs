@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::hub::Hub;
+use super::off_runtime::OffRuntime;
 use super::settings::Settings;
 use super::stops::RunningActivity;
 use crate::hosting::RemoteWorkers;
@@ -37,6 +38,7 @@ pub(crate) struct Node {
     pub(crate) leases: Arc<HeartbeatBatcher>,
     /// By how much the store's clock is ahead of this node's.
     pub(crate) store_ahead_us: AtomicI64,
+    pub(crate) off_runtime: OffRuntime,
     pub(crate) metrics: DurableMetrics,
     pub(crate) listeners: Arc<Listeners>,
     /// Refuses starts while too much waits.

@@ -26,6 +26,7 @@ use super::desk::Set;
 use super::hand_over::HandOver;
 use super::load::{Inbox, Loaded, Loader, Ready};
 use super::node::Node;
+use super::off_runtime::Effort;
 use super::too_large::{failing, failure_of};
 use crate::persistence::limits::{TEXT_BYTES_MAX, clip};
 use crate::persistence::model::{BlockRun, LeaseRequest, OwnerRequest, RunRecord, TurnCommit};
@@ -248,7 +249,9 @@ impl Turner {
             finished: &finished,
             worker_id: &self.node.worker_id,
         };
-        match guarded(|| decide(&mut program, resumed, &given)) {
+        let decide = || guarded(|| decide(&mut program, resumed, &given));
+        let node = &self.node;
+        match node.off_runtime.run(&node.runtime, Effort::Turn, decide) {
             Ok(decision) => {
                 inbox.keep_first(decision.facts_taken);
                 Ok(Some(Undecided {
