@@ -160,6 +160,7 @@ impl Error {
             Kind::Start(
                 StartRejection::KeyConflict { .. }
                     | StartRejection::DuplicateBusinessId { .. }
+                    | StartRejection::Foreign { .. }
                     | StartRejection::Deleted { .. }
             ) | Kind::Store(StoreError::Conflict(_))
         )

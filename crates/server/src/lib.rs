@@ -1,5 +1,6 @@
 //! The control plane: the same engine behind doors.
 
+mod activity;
 pub mod app;
 pub mod auth;
 pub mod config;
@@ -11,6 +12,7 @@ pub mod measures;
 mod namesake;
 mod open_files;
 mod ready;
+mod scope;
 pub mod serve;
 mod tls;
 

@@ -54,6 +54,10 @@ pub(super) enum TargetKind {
     Worker,
     /// A circuit breaker.
     Breaker,
+    /// Old rows that a purge deleted.
+    Retention,
+    /// A token of the server.
+    Token,
 }
 
 /// A change.
@@ -166,6 +170,8 @@ impl From<AuditKind> for TargetKind {
             AuditKind::Schedule => Self::Schedule,
             AuditKind::Worker => Self::Worker,
             AuditKind::Breaker => Self::Breaker,
+            AuditKind::Retention => Self::Retention,
+            AuditKind::Token => Self::Token,
         }
     }
 }
@@ -179,6 +185,8 @@ impl From<TargetKind> for AuditKind {
             TargetKind::Schedule => Self::Schedule,
             TargetKind::Worker => Self::Worker,
             TargetKind::Breaker => Self::Breaker,
+            TargetKind::Retention => Self::Retention,
+            TargetKind::Token => Self::Token,
         }
     }
 }

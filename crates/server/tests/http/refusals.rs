@@ -305,3 +305,48 @@ async fn parameters_that_a_route_does_not_take_are_refused() {
     cancelled.refused(StatusCode::BAD_REQUEST, "invalid_parameter");
     world.get("health?").await.expect(StatusCode::OK);
 }
+
+/// A client that sends its whole body before it reads finds the answer, and not a reset connection.
+#[tokio::test]
+async fn refusal_of_a_large_body_can_be_read() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let world = World::open().await;
+    let mut stream = tokio::net::TcpStream::connect(world.address).await.unwrap();
+    let length = 16 << 20;
+    let head = format!(
+        "POST /v1/durable/workflows HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n",
+        world.address
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let piece = vec![b' '; 1 << 20];
+    for _ in 0..16 {
+        stream.write_all(&piece).await.unwrap();
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert!(answer.contains("too_large"), "{answer}");
+}
+
+#[tokio::test]
+async fn server_without_tokens_answers_no_page_of_another_site() {
+    let world = World::open().await;
+    let start = json!({"workflow_type": "increment", "input": 1});
+    for (name, value) in [
+        ("origin", "https://example.com"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("host", "rebound.example.com"),
+    ] {
+        for (method, path) in [(Method::POST, "/workflows"), (Method::GET, "/openapi.json")] {
+            let request = world.request(method, path).json(&start).header(name, value);
+            let answer = world.send(request).await;
+            answer.refused(StatusCode::FORBIDDEN, "forbidden");
+        }
+    }
+    let request = world.request(Method::POST, "/workflows").json(&start);
+    let request = request.header("origin", "http://localhost:3000");
+    world.send(request).await.expect(StatusCode::CREATED);
+}
