@@ -90,6 +90,52 @@ pub(super) async fn long_history(database: &Database, events: u64) -> anyhow::Re
     Ok(run)
 }
 
+/// What is left of a run that is being deleted, looked for past the store.
+pub(super) struct Remains {
+    dialect: Dialect,
+    run: Uuid,
+    shard: i32,
+}
+
+impl Remains {
+    /// Of a run that is still there: its shard is read from its row.
+    pub(super) async fn of(database: &Database, run: Uuid) -> anyhow::Result<Self> {
+        let dialect = Dialect::of(database).await?;
+        let (schema, id) = (dialect.schema(), dialect.id_literal(run));
+        let shard = dialect
+            .number(format!(
+                "SELECT partition_key FROM {schema}durable_workflow_instances WHERE id = {id}"
+            ))
+            .await?;
+        Ok(Self {
+            dialect,
+            run,
+            shard,
+        })
+    }
+
+    /// Whether its row, an event of it or the note of its deletion is there.
+    pub(super) async fn are_there(&self) -> anyhow::Result<bool> {
+        let (schema, id) = (self.dialect.schema(), self.dialect.id_literal(self.run));
+        let shard = self.shard;
+        let there = |table: &str, column: &str| {
+            format!(
+                "EXISTS (SELECT 1 FROM {schema}{table} WHERE partition_key = {shard} AND {column} = {id})"
+            )
+        };
+        let found = self
+            .dialect
+            .number(format!(
+                "SELECT CASE WHEN {} OR {} OR {} THEN 1 ELSE 0 END",
+                there("durable_workflow_instances", "id"),
+                there("durable_purges", "run_id"),
+                there("durable_workflow_events", "workflow_id"),
+            ))
+            .await?;
+        Ok(found != 0)
+    }
+}
+
 impl Templates {
     async fn write(store: &dyn WorkflowEventStore) -> anyhow::Result<Self> {
         let start =
@@ -376,10 +422,7 @@ impl Dialect {
                 own.map_or_else(|| format!("t.{column}"), |(_, value)| value.clone())
             })
             .collect();
-        let schema = match self {
-            Self::Postgres(_) => "durable.",
-            Self::Sqlite(_) => "",
-        };
+        let schema = self.schema();
         Ok(format!(
             "INSERT INTO {schema}{table} ({}) SELECT {} FROM {schema}{table} AS t CROSS JOIN {numbers} WHERE {of}",
             columns.join(", "),
@@ -409,6 +452,29 @@ impl Dialect {
         };
         ensure!(!columns.is_empty(), "there is no table {table}");
         Ok(columns)
+    }
+
+    /// The schema, as it stands before the name of a table.
+    fn schema(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => "durable.",
+            Self::Sqlite(_) => "",
+        }
+    }
+
+    /// The one number that a statement answers.
+    async fn number(&self, statement: String) -> anyhow::Result<i32> {
+        match self {
+            Self::Postgres(client) => Ok(client.query_one(&statement, &[]).await?.get(0)),
+            Self::Sqlite(path) => {
+                let path = path.clone();
+                let read = move || {
+                    let connection = rusqlite::Connection::open(path)?;
+                    connection.query_row(&statement, [], |row| row.get(0))
+                };
+                Ok(tokio::task::spawn_blocking(read).await??)
+            }
+        }
     }
 
     async fn execute(&self, statement: String) -> anyhow::Result<()> {

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Clients that start runs at once.
     #[arg(long, value_name = "N", default_value_t = 16)]
     clients: usize,
-    /// Events of the one run whose retention is measured; 0 leaves it out [default: 2000000; with --share 0].
+    /// Events of the one run whose retention is measured; 0 leaves it out [default: 2000000; with --share 250000].
     #[arg(long, value_name = "N")]
     history: Option<u64>,
 }
@@ -50,7 +50,12 @@ impl Options {
     }
 
     fn history(&self) -> u64 {
-        let default = if self.common.share { 0 } else { 2_000_000 };
+        // More than one step deletes: what is left between two of them is a part of the figure.
+        let default = if self.common.share {
+            250_000
+        } else {
+            2_000_000
+        };
         self.history.unwrap_or(default)
     }
 
@@ -129,7 +134,8 @@ async fn both(
     }
     if options.history() > 0 && options.common.wants("retention") {
         let (cells, failures) =
-            library::long_history(&sides[1].database, options.history()).await?;
+            library::long_history(&sides[1].database, options.history(), options.common.share)
+                .await?;
         report.row(cells, failures);
     }
     Ok(())
