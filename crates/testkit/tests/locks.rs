@@ -677,6 +677,10 @@ async fn a_schedule_that_is_locked_or_cannot_fire_puts_off_itself_alone() {
     database.remove().await;
 }
 
+/// Longer than a busy machine keeps a process waiting: a lease that is lost for want of time would
+/// look like one that a lock has cost.
+const LONG_LEASE: Duration = Duration::from_secs(4);
+
 /// How often each run's activity was begun, all together.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 
@@ -704,8 +708,8 @@ async fn a_callers_open_transaction_delays_its_own_run_alone_and_nothing_is_exec
     let other = connect(&database).await;
     let engine = Engine::postgres(database.url().unwrap())
         .configure(|settings| {
-            settings.worker.lease = Duration::from_secs(1);
-            settings.worker.lease_renewal = Duration::from_millis(250);
+            settings.worker.lease = LONG_LEASE;
+            settings.worker.lease_renewal = LONG_LEASE / 8;
             settings.chores.fallback_poll = Duration::from_millis(200);
         })
         .workflow::<count_and_sleep>()
@@ -718,7 +722,12 @@ async fn a_callers_open_transaction_delays_its_own_run_alone_and_nothing_is_exec
     for n in 0..6 {
         // The first one's activity ends while its run is locked; the others' run through several
         // leases.
-        let millis = if n == 0 { 500 } else { 2_500 };
+        let lasts = if n == 0 {
+            LONG_LEASE
+        } else {
+            LONG_LEASE * 5 / 2
+        };
+        let millis = u64::try_from(lasts.as_millis()).unwrap();
         handles.push(client.start::<count_and_sleep>(millis).await.unwrap());
     }
     while BEGUN.load(Ordering::SeqCst) < 6 {

@@ -67,7 +67,25 @@ pub(super) const NOISES: &[Noise] = &[
         on: None,
         make: |scene| Box::pin(abandoned(scene)),
     },
+    Noise {
+        name: "all at once",
+        on: None,
+        make: |scene| Box::pin(all_at_once(scene)),
+    },
 ];
+
+/// Every noise that the store has, at the same time.
+async fn all_at_once(scene: &Scene) -> anyhow::Result<Vec<String>> {
+    let held = async {
+        match scene.database.kind {
+            Kind::Postgres => transaction(scene).await,
+            _ => Ok(Vec::new()),
+        }
+    };
+    let (held, listed, flooded, dropped) =
+        tokio::try_join!(held, lists(scene), signals(scene), abandoned(scene))?;
+    Ok([held, listed, flooded, dropped].concat())
+}
 
 /// A caller sends a signal from SQL and does not commit for long, while activities of that run and
 /// of others are under way.
@@ -162,10 +180,10 @@ async fn lists(scene: &Scene) -> anyhow::Result<Vec<String>> {
         let mut http = scene.http.another();
         let lasts = scene.options.lasts();
         async move {
-            let path = if number % 2 == 0 {
-                format!("/workflows?{BROAD}{TYPE}")
-            } else {
-                format!("/workflows/count?{BROAD}{TYPE}")
+            let path = match number % 4 {
+                0 | 2 => format!("/workflows?{BROAD}{TYPE}"),
+                1 => format!("/workflows/count?{BROAD}{TYPE}"),
+                _ => format!("/workflows/count?{BROAD}{TYPE}&exact=true"),
             };
             while began.elapsed() < lasts {
                 let answer = http.get(&path).await?;
@@ -178,17 +196,15 @@ async fn lists(scene: &Scene) -> anyhow::Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// A flood of signals to one run that no process hosts.
+/// A flood of signals to one run, which takes them a hundred an iteration for as long as they come.
 async fn signals(scene: &Scene) -> anyhow::Result<Vec<String>> {
-    let body: &[u8] = br#"{"workflow_type":"suite.unhosted"}"#;
-    let answer = scene
-        .http
-        .another()
-        .post("/workflows", &[body])
-        .await?
-        .ok()?;
+    let input = json!({"left": u32::MAX, "per_iteration": 100, "sum": 0});
+    let body = json!({"workflow_type": "suite_relay", "input": input}).to_string();
+    let mut http = scene.http.another();
+    let answer = http.post("/workflows", &[body.as_bytes()]).await?.ok()?;
     let run = answer.json()?["id"].as_str().map(str::to_owned);
-    let path = format!("/workflows/{}/signal", run.context("a run's id")?);
+    let run = run.context("a run's id")?;
+    let path = format!("/workflows/{run}/signal");
     let began = Instant::now();
     let clients = (0..CLIENTS).map(|_| {
         let (mut http, path) = (scene.http.another(), path.clone());
@@ -204,6 +220,9 @@ async fn signals(scene: &Scene) -> anyhow::Result<Vec<String>> {
         }
     });
     try_join_all(clients).await?;
+    // What still waits belongs to the noise and not to the time behind it.
+    let path = format!("/workflows/{run}/terminate");
+    http.post(&path, &[b"{}"]).await?.ok()?;
     Ok(Vec::new())
 }
 
