@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use everruns_durable::core::Payload;
 use everruns_durable::prelude::*;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -22,9 +23,17 @@ pub(crate) fn host(builder: EngineBuilder, effects: PathBuf) -> EngineBuilder {
         .workflow::<suite_beat>()
         .workflow::<suite_doomed>()
         .workflow::<suite_held>()
+        .workflow::<suite_baton>()
+        .workflow::<suite_once>()
+        .workflow::<suite_side_effect>()
+        .workflow::<suite_local>()
+        .workflow::<suite_asked>()
+        .workflow::<suite_failing>()
         .activity(copy)
         .activity(beat)
         .activity(doom)
+        .activity(once)
+        .activity(fail)
         .activity_fn("suite_hold", move |ctx: ActivityContext, ms: u64| {
             let effects = Arc::clone(&effects);
             async move {
@@ -68,6 +77,23 @@ async fn beat(ctx: ActivityContext, bytes: usize) -> ActivityResult<usize> {
 async fn doom(text: String) -> ActivityResult<()> {
     drop(text);
     Err(ActivityError::new("Doomed", "this activity always fails").non_retryable())
+}
+
+/// Keeps its input as the result of `run_once`, reads it back and answers its length.
+#[activity]
+async fn once(ctx: ActivityContext, text: String) -> ActivityResult<usize> {
+    let key = ctx.idempotency_key();
+    let kept = text.clone();
+    ctx.run_once(&key, || async { Ok(kept) }).await?;
+    let again: String = ctx.run_once(&key, || async { Ok(String::new()) }).await?;
+    Ok(again.len())
+}
+
+/// Fails with its input as the details.
+#[activity(attempts = 1)]
+async fn fail(text: String) -> ActivityResult<()> {
+    let details = Payload::from_value(&text)?;
+    Err(ActivityError::new("Detailed", "this activity always fails").with_details(details))
 }
 
 /// Run input, activity input, activity result and run result.
@@ -147,6 +173,59 @@ async fn suite_doomed(ctx: WorkflowContext, text: String) -> WorkflowResult<()> 
 #[workflow]
 async fn suite_held(ctx: WorkflowContext, ms: u64) -> WorkflowResult<()> {
     ctx.activity_named("suite_hold", ms).await
+}
+
+/// What `suite_baton` puts before the input of its second iteration.
+pub(crate) const HANDED_ON: &str = "again ";
+
+/// Hands its input to a second iteration, which answers its length.
+#[workflow]
+async fn suite_baton(ctx: WorkflowContext, text: String) -> WorkflowResult<usize> {
+    if text.starts_with(HANDED_ON) {
+        return Ok(text.len());
+    }
+    ctx.continue_as_new(format!("{HANDED_ON}{text}"))
+}
+
+#[workflow]
+async fn suite_once(ctx: WorkflowContext, text: String) -> WorkflowResult<usize> {
+    ctx.activity::<once>(text).await
+}
+
+/// Records its input as a side effect, and reads it back after a turn.
+#[workflow]
+async fn suite_side_effect(ctx: WorkflowContext, text: String) -> WorkflowResult<usize> {
+    let kept: String = ctx.side_effect(|| text)?;
+    ctx.sleep(Duration::from_millis(1)).await?;
+    Ok(kept.len())
+}
+
+#[workflow]
+async fn suite_local(ctx: WorkflowContext, text: String) -> WorkflowResult<usize> {
+    let answer = ctx.local_activity::<copy>(text).await?;
+    Ok(answer.len())
+}
+
+/// Answers the query `text` with its input until the signal `close`.
+#[workflow]
+async fn suite_asked(ctx: WorkflowContext, text: String) -> WorkflowResult<()> {
+    ctx.on_query("text", move |(): ()| text.clone());
+    ctx.signal("close").await
+}
+
+/// Answers the length of the details with which its activity failed.
+#[workflow]
+async fn suite_failing(ctx: WorkflowContext, text: String) -> WorkflowResult<usize> {
+    match ctx.activity::<fail>(text).await {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            let cause = error.cause.as_deref();
+            match cause.map(|cause| cause.details.to_value::<String>()) {
+                Some(Ok(details)) => Ok(details.len()),
+                _ => Err(error),
+            }
+        }
+    }
 }
 
 /// The number at the beginning of a payload.

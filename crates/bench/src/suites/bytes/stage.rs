@@ -184,6 +184,14 @@ impl Stage {
             before: before.to_owned(),
             after,
         };
+        self.start_all(request).await
+    }
+
+    /// The same with a request of the place's own.
+    pub(super) async fn start_all(
+        &self,
+        request: impl Fn(usize) -> Request + Send + Sync + 'static,
+    ) -> anyhow::Result<Vec<(usize, String)>> {
         self.send(request, |number, answer| Ok((number, id_of(&answer)?)))
             .await
     }
@@ -251,6 +259,29 @@ impl Stage {
     /// Reads a list with the largest page there is, by four clients at once, and then counts its
     /// items page by page.
     pub(super) async fn list(&self, path: &str, items: &str) -> anyhow::Result<usize> {
+        let mut count = 0;
+        self.read(path, items, |_| count += 1).await?;
+        Ok(count)
+    }
+
+    /// Bytes of the signals in a run's history.
+    pub(super) async fn signal_bytes_in_history(&self, run: &str) -> anyhow::Result<usize> {
+        let (path, mut bytes) = (format!("/workflows/{run}/events"), 0);
+        let add = |event: &Value| {
+            let payload = event["event_data"]["signal"]["payload"].as_str();
+            bytes += payload.map_or(0, str::len);
+        };
+        self.read(&path, "events", add).await?;
+        Ok(bytes)
+    }
+
+    /// Sees each item of a list, read as [`Stage::list`] says.
+    async fn read(
+        &self,
+        path: &str,
+        items: &str,
+        mut see: impl FnMut(&Value),
+    ) -> anyhow::Result<()> {
         let sign = if path.contains('?') { '&' } else { '?' };
         let readers = (0..4).map(|_| {
             let mut http = self.http();
@@ -258,7 +289,7 @@ impl Stage {
             async move { http.get(&path).await?.ok() }
         });
         try_join_all(readers).await?;
-        let (mut http, mut count, mut cursor) = (self.http(), 0, String::new());
+        let (mut http, mut cursor) = (self.http(), String::new());
         loop {
             // Few enough that a page of whole payloads fits what is kept of an answer.
             let answer = http
@@ -271,10 +302,14 @@ impl Stage {
                 answer.length
             );
             let page = answer.json()?;
-            count += page[items].as_array().map_or(0, Vec::len);
+            page[items]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .for_each(&mut see);
             match page["next_cursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
-                None => return Ok(count),
+                None => return Ok(()),
             }
         }
     }
