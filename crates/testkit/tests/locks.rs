@@ -700,8 +700,8 @@ async fn count_and_sleep(ctx: WorkflowContext, millis: u64) -> WorkflowResult<()
 }
 
 /// A caller's transaction signals one run and stays open for several times a lease: the activities
-/// of all runs, that one's included, are begun
-/// once, the other runs end meanwhile, and the signalled one when the transaction has ended.
+/// of all runs, that one's included, are begun once, the other runs end meanwhile, and the
+/// signalled one when the transaction has ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_callers_open_transaction_delays_its_own_run_alone_and_nothing_is_executed_twice() {
     let database = TestDatabase::create(Shards::new(1)).await.unwrap();

@@ -1,6 +1,6 @@
 //! Fills a database with finished runs by SQL: templates are written through the store contract and
-//! copied by the database, column by
-//! column as its catalogue lists them, so that a column that a later migration adds is copied too.
+//! copied by the database, column by column as its catalogue lists them, so that a column that a
+//! later migration adds is copied too.
 
 use anyhow::{Context as _, ensure};
 use everruns_durable::core::{Failure, Payload, WorkflowEvent};

@@ -1,6 +1,5 @@
 //! The least of an HTTP/1.1 client: one connection, one request at a time, bodies in parts that are
-//! not copied together, and a
-//! connection that can be dropped in the middle of an answer.
+//! not copied together, and a connection that can be dropped in the middle of an answer.
 
 use std::time::Duration;
 

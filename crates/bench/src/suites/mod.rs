@@ -1,7 +1,6 @@
 //! Suites that show that nothing grows without bound: `growth` (finished runs), `bytes` (large
-//! payloads), `noisy` (one client's load
-//! beside other runs). They talk to a server process as any client does, and each scenario has a
-//! database of its own.
+//! payloads), `noisy` (one client's load beside other runs). They talk to a server process as any
+//! client does, and each scenario has a database of its own.
 //!
 //! `--share` is what the test command runs: small sizes, and only facts that no busy machine
 //! changes. Without it times are judged too.

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Looks until there is an answer; none when the patience is at its end. An error of one look is
-/// not the end: what is
-/// measured here may be overloaded on purpose.
+/// not the end: what is measured here may be overloaded on purpose.
 pub(super) async fn until<T>(
     patience: Duration,
     look: impl AsyncFn() -> anyhow::Result<Option<T>>,

@@ -121,8 +121,7 @@ struct Open {
 struct Answered {
     outcome: Outcome,
     /// Kept until the call is polled or dropped. A waker may own the future that polls the call,
-    /// and
-    /// dropping that future here would take the state's lock a second time.
+    /// and dropping that future here would take the state's lock a second time.
     _waker: Waker,
 }
 

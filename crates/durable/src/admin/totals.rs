@@ -66,9 +66,8 @@ struct Over {
 
 impl Over {
     /// Takes the hours of a page that are over; answers those that are not, or none where another
-    /// page is to be read first. A page of
-    /// `rows_max` was cut: its last hour may go on behind it and is read again. An hour that fills
-    /// a page by itself is taken as it is.
+    /// page is to be read first. A page of `rows_max` was cut: its last hour may go on behind it
+    /// and is read again. An hour that fills a page by itself is taken as it is.
     fn take(
         &mut self,
         mut page: Vec<RollupRecord>,

@@ -1,6 +1,5 @@
 //! The audit: invariants that can be read from a database, checked over a dump of it, or over a
-//! large
-//! database run by run ([`walk`]).
+//! large database run by run ([`walk`]).
 //!
 //! Each invariant of the failure list has its own file and id. A violation is data; a store that was used as the
 //! contract says has none, whatever crashed or was repeated on the way.

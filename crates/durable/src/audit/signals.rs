@@ -136,8 +136,7 @@ fn what_was_taken_is_in_the_history(run: &RunDump, findings: &mut Findings) {
 }
 
 /// When the first event that is stored was appended, where events of earlier iterations have left
-/// by
-/// their age, and with them the signals that they took.
+/// by their age, and with them the signals that they took.
 fn known_since(run: &RunDump) -> Option<Timestamp> {
     match run.events.first() {
         Some(first) => (first.sequence_num > 1).then_some(first.created_at),
@@ -146,8 +145,7 @@ fn known_since(run: &RunDump) -> Option<Timestamp> {
 }
 
 /// Signals of the ledger: how often one like it was sent, and how often taken. Without those that
-/// were
-/// taken before an instant.
+/// were taken before an instant.
 fn ledger(run: &RunDump, known_since: Option<Timestamp>) -> BTreeMap<Likeness<'_>, (usize, usize)> {
     let mut ledger: BTreeMap<Likeness<'_>, (usize, usize)> = BTreeMap::new();
     for signal in &run.signals {

@@ -1,6 +1,5 @@
 //! I14: nothing is stuck. What is overdue by the clock is found by [`super::walk`]; here is what no
-//! clock
-//! would ever bring on.
+//! clock would ever bring on.
 
 use crate::persistence::model::{Dump, WorkflowStatus};
 

@@ -2,10 +2,8 @@
 //!
 //! A page of runs is read at one instant and judged by the same checks as a whole dump; then it is
 //! forgotten. A run with more rows or bytes than [`RUN_ROWS_MAX`] and [`RUN_BYTES_MAX`] is not
-//! loaded
-//! but counted as too large. What only the whole store can show (totals, schedules) is not looked
-//! at.
-//! The database may be in use meanwhile; nothing is changed or locked.
+//! loaded but counted as too large. What only the whole store can show (totals, schedules) is not
+//! looked at. The database may be in use meanwhile; nothing is changed or locked.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -280,8 +278,8 @@ impl<S: Source, P: FnMut(&Walked)> Walk<S, P> {
 }
 
 /// The first runs that fit into a page together, by rows and bytes; a run that does not fit into
-/// one by
-/// itself is passed over. Answers those to load, those passed over, and how many were looked at.
+/// one by itself is passed over. Answers those to load, those passed over, and how many were looked
+/// at.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) fn that_fit(measured: &[(Uuid, i64, i64)]) -> (Vec<Uuid>, Vec<Uuid>, usize) {
     let (mut rows, mut bytes) = (0_u64, 0_u64);

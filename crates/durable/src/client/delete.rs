@@ -21,14 +21,12 @@ pub enum Deletion {
 
 impl Client {
     /// Deletes a run that has ended with all that belongs to it: its history, payloads, signals,
-    /// updates, attributes, log lines, outbox
-    /// events, dead letters and keys. What stays is its id, which is refused to new runs for a
-    /// while, counts in the totals, and audit
-    /// rows. Its result as it stands in a parent's history stays with the parent.
+    /// updates, attributes, log lines, outbox events, dead letters and keys. What stays is its id,
+    /// which is refused to new runs for a while, counts in the totals, and audit rows. Its result
+    /// as it stands in a parent's history stays with the parent.
     ///
     /// A run with a very long history is deleted in slices; the call waits for at most `within` and
-    /// then answers
-    /// [`Deletion::UnderWay`].
+    /// then answers [`Deletion::UnderWay`].
     ///
     /// # Errors
     /// [`Error::is_not_found`](crate::Error::is_not_found), also if it was deleted before; [`Error::is_run_open`](crate::Error::is_run_open);

@@ -12,12 +12,10 @@ use crate::{Error, Result};
 
 impl Client {
     /// Runs, newest first, a page at a time: 50 unless `page` says otherwise, at most 1,000. They
-    /// come
-    /// without their payloads: [`Client::get`] has those.
+    /// come without their payloads: [`Client::get`] has those.
     ///
     /// A page may end early ([`RunPage::partial`]) where a combination of filters finds little
-    /// among
-    /// many runs; go on at [`RunPage::next`].
+    /// among many runs; go on at [`RunPage::next`].
     ///
     /// # Errors
     /// [`Error::is_query_too_broad`]; the store's.

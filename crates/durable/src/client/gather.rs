@@ -41,8 +41,7 @@ pub(super) trait Ask: Send + Sync + 'static {
 /// Most items in one set.
 const SET_MAX: usize = 500;
 /// Most bytes of payloads in one set, unless one item alone has more: far below what a store takes
-/// in one call, and enough for a commit to be
-/// worth it.
+/// in one call, and enough for a commit to be worth it.
 const SET_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Longest that an item waits for what another transaction has locked; its caller is told then.
@@ -119,8 +118,7 @@ impl<A: Ask> Gather<A> {
     }
 
     /// Asks for a set. Where the store refuses the set for one of its items, halves are asked until
-    /// that item is
-    /// alone: the others stay in sets.
+    /// that item is alone: the others stay in sets.
     async fn ask_set(self: &Arc<Self>, mut set: Vec<Waiting<A>>) {
         let items: Vec<A::Item> = set.iter().map(|waiting| waiting.item.clone()).collect();
         match self.ask.ask(items).await {
@@ -166,8 +164,7 @@ impl<A: Ask> Gather<A> {
     }
 
     /// Asks for one item until what it needs is not locked any more, or for as long as a caller may
-    /// wait. Of all such items only a few are
-    /// asked for at once.
+    /// wait. Of all such items only a few are asked for at once.
     fn ask_apart(self: &Arc<Self>, waiting: Waiting<A>) {
         let gather = Arc::clone(self);
         self.runtime.spawn(async move {

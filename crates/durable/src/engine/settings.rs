@@ -115,8 +115,7 @@ pub struct DetailRetention {
     /// Events of earlier iterations (continue-as-new).
     pub history: Option<Duration>,
     /// Signals that a turn took and updates that were answered. A signal or update that is sent
-    /// again with the same id counts as
-    /// repeated for so long.
+    /// again with the same id counts as repeated for so long.
     pub signals: Option<Duration>,
     /// Log lines of activities.
     pub step_logs: Option<Duration>,

@@ -36,8 +36,7 @@ const LINE_TYPES_MAX: usize = 32;
 
 impl Turner {
     /// Commits; programs that wait for more stay in memory. Answers the turns whose runs another
-    /// transaction has locked: nothing became of
-    /// them yet, and the others went on without them.
+    /// transaction has locked: nothing became of them yet, and the others went on without them.
     pub(super) async fn commit(&self, mut decided: Vec<Decided>) -> Vec<Decided> {
         if decided.is_empty() {
             return Vec::new();

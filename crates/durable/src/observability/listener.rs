@@ -203,9 +203,8 @@ impl Listeners {
     }
 
     /// Tells what a turn came to. To be called after its commit, before the run's next turn. `last`
-    /// is the number of the run's last event
-    /// after the commit: of an end before which the store has put unread signals, the turn itself
-    /// does not know the number.
+    /// is the number of the run's last event after the commit: of an end before which the store has
+    /// put unread signals, the turn itself does not know the number.
     pub(crate) fn turned(
         &self,
         workflow_type: &str,

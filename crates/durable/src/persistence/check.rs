@@ -404,8 +404,7 @@ fn step_log(log: &NewStepLog) -> Result<(), StoreError> {
 }
 
 /// Checks search attributes that are set, and removed where they have no value. How many the run
-/// has
-/// with those that are stored, the store counts.
+/// has with those that are stored, the store counts.
 ///
 /// # Errors
 /// The first thing that is wrong.

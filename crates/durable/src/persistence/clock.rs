@@ -55,8 +55,7 @@ impl StoreClock {
     }
 
     /// The given instant as it is stored, or the store's own time. A given instant does not move
-    /// the
-    /// clock.
+    /// the clock.
     pub(super) fn resolve(&self, given: Option<Timestamp>) -> Timestamp {
         match given {
             Some(instant) => cut(instant),

@@ -38,8 +38,8 @@ pub const INBOX_FACTS_MAX: i64 = 100_000;
 /// Most facts that one turn takes. A run with more waiting facts takes them in several turns.
 pub const TURN_FACTS_MAX: usize = 1_000;
 /// Bytes of facts after which a turn takes no further fact: a fact is taken while the facts before
-/// it are below this. One fact is always taken,
-/// so that a turn's facts exceed this by one fact at most.
+/// it are below this. One fact is always taken, so that a turn's facts exceed this by one fact at
+/// most.
 pub const TURN_FACTS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The same for all runs of one call that reads turns: runs beyond it come without facts, and are
 /// read again by a later call.
@@ -55,8 +55,7 @@ pub const HISTORY_READ_EVENTS_MAX: usize = 1_000_000;
 /// Most bytes of payloads of such a history.
 pub const HISTORY_READ_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of waiting signals that one statement moves into a history when a run ends, or one signal
-/// if that is larger. A statement of this size
-/// takes well under the statement timeout of the pools.
+/// if that is larger. A statement of this size takes well under the statement timeout of the pools.
 pub const UNREAD_SLICE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Times a task is handed out without an answer before it is a dead letter.
 pub const DELIVERIES_MAX: u32 = 10;

@@ -43,13 +43,12 @@ pub trait WorkerPort: Send + Sync + 'static {
     async fn load_turns(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<ClaimedTurn>>>;
 
     /// The first events of a run with a sequence number above `after`, as stored, all iterations
-    /// and epochs
-    /// included; those of the current iteration are the ones above `history_start`. At most
-    /// [`HISTORY_PAGE_EVENTS_MAX`](super::limits::HISTORY_PAGE_EVENTS_MAX), each while the bytes of
-    /// those before it are below
+    /// and epochs included; those of the current iteration are the ones above `history_start`. At
+    /// most [`HISTORY_PAGE_EVENTS_MAX`](super::limits::HISTORY_PAGE_EVENTS_MAX), each while the
+    /// bytes of those before it are below
     /// [`HISTORY_PAGE_BYTES_MAX`](super::limits::HISTORY_PAGE_BYTES_MAX); there are more where the
-    /// last of them is below the run's
-    /// `sequence` ([`super::whole_history`] reads all). None: no such run. Writes nothing.
+    /// last of them is below the run's `sequence` ([`super::whole_history`] reads all). None: no
+    /// such run. Writes nothing.
     async fn load_history(&self, run_id: Uuid, after: i64) -> StoreResult<Option<History>>;
 
     /// Commits turns of any number of runs (one turn a run), each all or nothing and independent of its

@@ -63,8 +63,7 @@ pub trait WorkflowEventStore: WorkerPort {
     }
 
     /// What this process has set aside because the store cannot handle it: due items and messages
-    /// of single runs, which would otherwise stop
-    /// those of all. None: the store sets nothing aside.
+    /// of single runs, which would otherwise stop those of all. None: the store sets nothing aside.
     fn asides(&self) -> Option<Arc<Asides>> {
         None
     }
@@ -317,8 +316,7 @@ pub trait WorkflowEventStore: WorkerPort {
     ///
     /// A store may stop before the page is full, after it has examined
     /// [`LIST_EXAMINED_MAX`](super::limits::LIST_EXAMINED_MAX) runs, and answers what it found
-    /// until
-    /// then: [`RunPage::partial`]. Following [`RunPage::next`] visits every run that matches.
+    /// until then: [`RunPage::partial`]. Following [`RunPage::next`] visits every run that matches.
     async fn list_runs(&self, filter: RunFilter, page: Page) -> StoreResult<RunPage>;
 
     /// How many runs. A capped count stops at [`COUNT_MAX`](super::limits::COUNT_MAX), or after it
@@ -337,10 +335,8 @@ pub trait WorkflowEventStore: WorkerPort {
     /// The run with the first of its events above `after`, at most `limit`, at most
     /// [`PAGE_ROWS_MAX`](super::limits::PAGE_ROWS_MAX) and no further than
     /// [`PAGE_BYTES_MAX`](super::limits::PAGE_BYTES_MAX) of stored event data and payloads (the
-    /// first
-    /// event is always there), as [`super::WorkerPort::load_history`] has them; there are more
-    /// where the last of
-    /// them is below the run's `sequence`. None: no such run.
+    /// first event is always there), as [`super::WorkerPort::load_history`] has them; there are
+    /// more where the last of them is below the run's `sequence`. None: no such run.
     async fn list_events(
         &self,
         run_id: Uuid,
@@ -367,14 +363,13 @@ pub trait WorkflowEventStore: WorkerPort {
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance>;
 
     /// Where runs stand: one answer an id, in order, none for a run that does not exist. Reads
-    /// neither payloads nor events, so that whoever
-    /// follows a run can ask again and again. At most
+    /// neither payloads nor events, so that whoever follows a run can ask again and again. At most
     /// [`BATCH_ITEMS_MAX`](super::limits::BATCH_ITEMS_MAX) ids.
     async fn run_marks(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunMark>>>;
 
     /// Counts open work for health and metrics. Reads at most a bounded number of rows for each
-    /// figure, none of a run that has ended; ended
-    /// runs are counted by [`WorkflowEventStore::rollups`].
+    /// figure, none of a run that has ended; ended runs are counted by
+    /// [`WorkflowEventStore::rollups`].
     async fn counts(&self) -> StoreResult<StoreCounts>;
 
     /// Counts claimable tasks and runs that have not begun, together, and stops at `at_most`
@@ -388,21 +383,21 @@ pub trait WorkflowEventStore: WorkerPort {
     // ---- retention and proof ------------------------------------------------------------------
 
     /// Deletes runs that ended before, by the instant of their end, then id, with all that belongs
-    /// to them, and refuses their ids for
-    /// [`super::limits::TOMBSTONE_DAYS`]. A run with messages or outbox events on their way is left for later. Answers how many. With less to do than
-    /// `max`, limiters (breakers whose key begins with `limit:`) that were not saved for as long are forgotten too. Audit rows older than
-    /// [`super::limits::AUDIT_DAYS`] go with each call, a bounded number of them, the oldest first.
+    /// to them, and refuses their ids for [`super::limits::TOMBSTONE_DAYS`]. A run with messages or
+    /// outbox events on their way is left for later. Answers how many. With less to do than `max`,
+    /// limiters (breakers whose key begins with `limit:`) that were not saved for as long are
+    /// forgotten too. Audit rows older than [`super::limits::AUDIT_DAYS`] go with each call, a
+    /// bounded number of them, the oldest first.
     ///
     /// For a caller that is noted ([`Self::audited`]), an audit row with the bounds of the purge is
     /// written before anything is deleted: the purge itself takes many commits.
     ///
     /// A run is gone for every call once its row is deleted and its tombstone written, in one small
-    /// commit. Its events and other rows follow
-    /// in slices with commits of their own, bounded in rows and bytes.
+    /// commit. Its events and other rows follow in slices with commits of their own, bounded in
+    /// rows and bytes.
     ///
     /// Crash: a run is there or gone, never in part. Rows that are left are deleted by the next
-    /// call of this, of [`Self::purge_old`] or of
-    /// [`Self::delete_run`].
+    /// call of this, of [`Self::purge_old`] or of [`Self::delete_run`].
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64>;
 
     /// Deletes details by their age, at most `max` rows of each kind and shard, and goes on
@@ -421,8 +416,8 @@ pub trait WorkflowEventStore: WorkerPort {
     async fn purge_old(&self, purge: PurgeOld) -> StoreResult<PurgedOld>;
 
     /// Deletes one run that has ended, with all that belongs to it, and refuses its id for
-    /// [`super::limits::TOMBSTONE_DAYS`]. A run with
-    /// very many rows answers [`DeleteOutcome::Deleting`]: call again until it is `Deleted`.
+    /// [`super::limits::TOMBSTONE_DAYS`]. A run with very many rows answers
+    /// [`DeleteOutcome::Deleting`]: call again until it is `Deleted`.
     ///
     /// Crash: as for [`Self::purge_runs`]. Repeated: `AlreadyDeleted`.
     async fn delete_run(&self, run_id: Uuid, now: Option<Timestamp>) -> StoreResult<DeleteOutcome>;

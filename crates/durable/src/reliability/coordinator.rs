@@ -66,10 +66,9 @@ pub struct AdmissionSample {
 /// Looks at the system as a whole, through the store, and admits new runs by what it saw last.
 ///
 /// A chore of the engine takes a sample once a second while runs are started, and every ten seconds
-/// otherwise. A start reads the last sample
-/// and never waits for one. A sample holds for thirty seconds; without a valid sample every run is
-/// admitted, because a store that cannot be
-/// read refuses the start itself.
+/// otherwise. A start reads the last sample and never waits for one. A sample holds for thirty
+/// seconds; without a valid sample every run is admitted, because a store that cannot be read
+/// refuses the start itself.
 pub struct BackpressureCoordinator {
     store: Arc<dyn WorkflowEventStore>,
     runtime: Runtime,

@@ -68,8 +68,7 @@ pub(crate) enum Kept {
     /// It has, and this became of it.
     Already(FinishOutcome),
     /// Nobody knows whether its commit was carried out: that of its own transaction, or of a try
-    /// whose answer was lost. The outcome here is
-    /// that it was not; the store refuses it if it was.
+    /// whose answer was lost. The outcome here is that it was not; the store refuses it if it was.
     Unknown,
 }
 

@@ -56,10 +56,9 @@ fn start(n: u128, key: &str) -> StartRun {
 }
 
 /// The first start meets the old key when it reserves its keys, and the key is deleted before it
-/// locks them: it stops in between, at another
-/// key, and again before its end, at a run. The second start with the same key comes meanwhile.
-/// Starts runs, again where a lock of another transaction was in the way for too long: nothing was
-/// written then.
+/// locks them: it stops in between, at another key, and again before its end, at a run. The second
+/// start with the same key comes meanwhile. Starts runs, again where a lock of another transaction
+/// was in the way for too long: nothing was written then.
 async fn start_all(
     store: &Arc<dyn WorkflowEventStore>,
     starts: Vec<StartRun>,

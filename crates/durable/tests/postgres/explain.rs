@@ -103,8 +103,7 @@ async fn plan(client: &Client, options: &str, execute: &str) -> Value {
 }
 
 /// What is wrong with the plans of all statements of requests, chores and claims, as a connection
-/// with
-/// these settings would plan them now.
+/// with these settings would plan them now.
 async fn wrong_plans(store: &Postgres, url: &str, settings: &[&str]) -> Vec<String> {
     let client = connect_with(url, settings).await;
     let mut wrong = Vec::new();
@@ -249,8 +248,7 @@ impl<'a> FromSql<'a> for Plan {
 }
 
 /// Explains the statements that the store put together since the last call for the values sent:
-/// with
-/// the settings that were sent before each, or those of its connection.
+/// with the settings that were sent before each, or those of its connection.
 async fn wrong_composed(store: &Postgres, url: &str, what: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let composed = store.take_composed();
@@ -362,8 +360,7 @@ async fn every_count_of_runs_is_bounded_at_1000000_rows() {
 }
 
 /// The queue holds open work only, and an index in the order of its list would be written with
-/// every
-/// task: what no index answers is looked through within the time limit of operators' reads.
+/// every task: what no index answers is looked through within the time limit of operators' reads.
 #[tokio::test]
 async fn tasks_of_a_run_and_pending_tasks_are_listed_by_an_index_at_1000000_rows() {
     let (store, url) = filled_store().await;

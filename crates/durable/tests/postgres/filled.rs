@@ -21,8 +21,7 @@ pub(crate) const SMALL: [&str; 6] = [
 
 /// The texts that fill the tables, `{n}` being the number of rows. Ids are made of the row's number
 /// so that they are inserted in the order of the key. Of a hundred rows, one or a few are of the
-/// rare
-/// kinds that partial indexes hold.
+/// rare kinds that partial indexes hold.
 const FILL: &[&str] = &[
     "INSERT INTO durable.durable_workflow_instances
         (partition_key, id, workflow_type, version, business_id, fingerprint, status, parent_id, has_children,

@@ -1,6 +1,5 @@
 //! Operators' reads: connections of their own, a time limit, cancelled when the caller goes away,
-//! and
-//! an index for every filter.
+//! and an index for every filter.
 
 use std::time::Duration;
 

@@ -1,6 +1,5 @@
 //! `upgrade --old BINARY --new BINARY`: worker processes of two builds side by side on one
-//! database, under
-//! load. `cargo xtask upgrade` builds them.
+//! database, under load. `cargo xtask upgrade` builds them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -45,8 +44,7 @@ impl Arena {
     }
 
     /// Starts a phase's runs by one process: activities one after the other, a timer between them,
-    /// and a
-    /// line.
+    /// and a line.
     async fn load(&mut self, by: &mut WorkerProcess) -> anyhow::Result<()> {
         for n in 0..self.runs {
             let steps = [
@@ -80,8 +78,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// With the older build first, it makes the database and the newer one migrates it under load;
-/// otherwise
-/// the older one comes to a database that it has never seen.
+/// otherwise the older one comes to a database that it has never seen.
 async fn one_way(args: &Args, old_first: bool) -> anyhow::Result<()> {
     let database = TestDatabase::empty().await?;
     let folder = tempfile::tempdir()?;

@@ -1,6 +1,5 @@
 //! Databases of an older schema, with data: opened by this build, and their open runs carried to
-//! their
-//! end. `fixtures/make.py` says how the dumps were made.
+//! their end. `fixtures/make.py` says how the dumps were made.
 
 use durable_testkit::process::open_store;
 use everruns_durable::Client;

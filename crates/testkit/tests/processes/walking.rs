@@ -21,8 +21,7 @@ const AT_REST: WalkOptions = WalkOptions {
 };
 
 /// Breaks one thing after the other. `{t}` stands for the tables' prefix, `{u}` for the id of a run
-/// that is
-/// not there, `{n}` for an instant.
+/// that is not there, `{n}` for an instant.
 const DAMAGE: [&str; 4] = [
     "UPDATE {t}workflow_instances SET task_count = task_count + 1 WHERE status = 'running'",
     "DELETE FROM {t}workflow_events WHERE sequence_num = 2",

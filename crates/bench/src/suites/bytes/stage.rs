@@ -46,8 +46,7 @@ pub(super) struct Request {
 
 impl Stage {
     /// Starts both. On PostgreSQL the worker is the library on the database; a SQLite file belongs
-    /// to one process, so that there the worker is
-    /// connected to the server.
+    /// to one process, so that there the worker is connected to the server.
     pub(super) async fn set(options: &Options, database: &Database) -> anyhow::Result<Self> {
         let binary = options.common.server.as_deref();
         let server = Served::start(&database.url, binary, &[]).await?;

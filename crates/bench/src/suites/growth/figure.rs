@@ -3,19 +3,15 @@
 /// How many times worse a figure may be on the full database.
 const TIMES_WORSE_MAX: f64 = 1.2;
 /// A difference between two medians of one request's time that a machine with two shared cores
-/// shows by itself: the scheduler's slice is
-/// 3 to 4 ms, and a request of 1 ms that meets a checkpoint or a vacuum takes that much longer. A
-/// cost that grows with the
-/// finished runs is far beyond it at the sizes of this suite: a scan of ten million rows takes
-/// seconds.
+/// shows by itself: the scheduler's slice is 3 to 4 ms, and a request of 1 ms that meets a
+/// checkpoint or a vacuum takes that much longer. A cost that grows with the finished runs is far
+/// beyond it at the sizes of this suite: a scan of ten million rows takes seconds.
 const FLOOR_MS: f64 = 5.0;
 /// Pages that an operation may touch more on the full database: index levels, the entries of a
-/// count
-/// up to its cap of 10,000, and pages of a chore that ran beside it.
+/// count up to its cap of 10,000, and pages of a chore that ran beside it.
 const PAGES_FLOOR: i64 = 60;
 /// Pages that a list or count of a range of starts may touch: no index answers it in its order, and
-/// it
-/// examines 20,000 runs at most (`LIST_EXAMINED_MAX`), a page each, however many there are.
+/// it examines 20,000 runs at most (`LIST_EXAMINED_MAX`), a page each, however many there are.
 const EXAMINED_PAGES_MAX: i64 = 20_000;
 /// How many times as many pages an operation may touch.
 const PAGES_TIMES_MAX: f64 = 1.5;

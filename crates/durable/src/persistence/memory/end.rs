@@ -29,8 +29,8 @@ impl State {
     }
 
     /// A turn that takes no fact and fails the run. Signals that wait go into the history as
-    /// unread, so that none is
-    /// lost; and no turn of the run's own is forgotten, since its sender may still ask about it.
+    /// unread, so that none is lost; and no turn of the run's own is forgotten, since its sender
+    /// may still ask about it.
     pub(super) fn end_by_store(&mut self, run_id: Uuid, error: Failure, now: Timestamp) {
         let run = self.at(run_id);
         let last_turn = run.run().last_turn;

@@ -129,8 +129,7 @@ impl State {
     }
 
     /// Gives a new iteration the signals that the old one took and did not use, in the last of the
-    /// numbers that were taken. Each keeps
-    /// the instant at which it was sent.
+    /// numbers that were taken. Each keeps the instant at which it was sent.
     pub(super) fn carry_signals(&mut self, run_id: Uuid, carried: Vec<NewSignal>, now: Timestamp) {
         let last = self.at(run_id).run().consumed;
         let before = last - i64::try_from(carried.len()).unwrap_or(i64::MAX);

@@ -41,8 +41,7 @@ impl Rollups {
     }
 
     /// Adds totals of hours that began before to those of their day, and those of very old days to
-    /// one row; at most so many. Answers
-    /// how many were added to others.
+    /// one row; at most so many. Answers how many were added to others.
     pub(super) fn fold(&mut self, before: Timestamp, now: Timestamp, max: usize) -> u64 {
         let long_before = days_before(now, ROLLUP_DAYS);
         let fine = |key: &Key| key.0 < before && bucket(key.0, long_before) != key.0;

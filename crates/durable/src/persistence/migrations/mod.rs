@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use super::StoreError;
 
 /// The key in `durable_meta` under which a database keeps the oldest schema version whose builds
-/// may
-/// open it. Written by each build that migrates; absent in databases that no such build migrated.
+/// may open it. Written by each build that migrates; absent in databases that no such build
+/// migrated.
 pub const MIN_COMPATIBLE_KEY: &str = "min_compatible_schema";
 
 /// Begins a line in the head of a migration's file that tells the runner something.
@@ -96,8 +96,7 @@ impl Migration {
     }
 
     /// Whether its statements run one by one outside of any transaction: indexes of a PostgreSQL
-    /// table
-    /// that may be large, built without stopping its writers (`-- durable: concurrently`).
+    /// table that may be large, built without stopping its writers (`-- durable: concurrently`).
     #[must_use]
     pub fn is_concurrent(&self) -> bool {
         self.directives().any(|line| line.trim() == "concurrently")
@@ -114,8 +113,7 @@ impl Migration {
     }
 
     /// The statements one by one, without comments. Not for a file with functions or with texts
-    /// that
-    /// contain a semicolon.
+    /// that contain a semicolon.
     pub fn statements(&self) -> Vec<String> {
         let lines = self.sql.lines();
         let code: Vec<&str> = lines
@@ -204,8 +202,7 @@ pub fn status(
 }
 
 /// Refuses a database that this build must not touch: its schema is too new, it was migrated by
-/// other
-/// statements, or a newer build migrated it past a migration that it lacks.
+/// other statements, or a newer build migrated it past a migration that it lacks.
 ///
 /// # Errors
 /// [`StoreError::Schema`], which says what to do.

@@ -473,8 +473,7 @@ pub struct PurgeRuns {
 /// Instants before which details are deleted although their run may go on. None keeps them.
 ///
 /// A run that has ended is deleted as a whole by [`PurgeRuns`]; these are for runs that never end,
-/// and for
-/// what belongs to no run.
+/// and for what belongs to no run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PurgeOld {
     /// Events of earlier iterations that were appended before.

@@ -104,8 +104,8 @@ impl RunDump {
 }
 
 /// Columns of a run and its tasks that follow from other columns and rows: stored by the SQL
-/// stores, for
-/// their indexes and so that nothing has to be counted, and computed by the memory store.
+/// stores, for their indexes and so that nothing has to be counted, and computed by the memory
+/// store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Derived {
     /// Queued tasks.

@@ -40,10 +40,9 @@ pub struct TurnCommit {
     /// The turn has taken every fact with an arrival number up to this one.
     pub facts_through: i64,
     /// The run's program ended at a fact that has others behind it, so that none of those can be
-    /// for it. They leave with the end: the store
-    /// appends the signals among them to the history as unread, by arrival, just before the turn's
-    /// last event. Means nothing in a turn that
-    /// does not end the run.
+    /// for it. They leave with the end: the store appends the signals among them to the history as
+    /// unread, by arrival, just before the turn's last event. Means nothing in a turn that does not
+    /// end the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unread_rest: bool,
     /// Activities that ended with this turn, leases checked.
@@ -161,9 +160,8 @@ pub enum Next {
         reason: String,
     },
     /// It goes on under the same id with an empty history; tasks and timers of the old iteration
-    /// are dropped. Signals and updates that
-    /// arrived and were not taken stay in the inbox for the new iteration; other waiting facts are
-    /// the old iteration's and are dropped.
+    /// are dropped. Signals and updates that arrived and were not taken stay in the inbox for the
+    /// new iteration; other waiting facts are the old iteration's and are dropped.
     ContinueAsNew {
         /// Input of the new iteration.
         input: Payload,
@@ -521,9 +519,8 @@ pub struct ClaimedTurn {
     /// [`TURN_FACTS_BYTES_MAX`](crate::persistence::limits::TURN_FACTS_BYTES_MAX) allows.
     pub facts: Vec<Fact>,
     /// What a turn that takes all of `facts` has taken ([`TurnCommit::facts_through`]): the arrival
-    /// number of the last one where others
-    /// wait behind it, else all that have arrived. Numbers without a fact (a reset drops facts) are
-    /// included.
+    /// number of the last one where others wait behind it, else all that have arrived. Numbers
+    /// without a fact (a reset drops facts) are included.
     pub facts_through: i64,
 }
 

@@ -1,9 +1,8 @@
 //! Runs that another transaction keeps locked: a caller's that is still open, a session that hangs.
 //!
 //! A write waits for a lock for [`LOCK_TIMEOUT`], which is far longer than the store's own
-//! transactions hold one. What is locked for longer
-//! is known here for a while, so that the next write that names it does not spend a connection on
-//! waiting: a set is told which of its runs are
+//! transactions hold one. What is locked for longer is known here for a while, so that the next
+//! write that names it does not spend a connection on waiting: a set is told which of its runs are
 //! locked and goes on without them, and a single write waits in a lane of its own.
 
 use std::collections::HashMap;

@@ -1,8 +1,7 @@
 //! The migrations, and where a database stands. [`run`] runs what is missing.
 //!
 //! Statements are sent unnamed here, so that migrating works through a transaction pooler where
-//! there
-//! is no other way.
+//! there is no other way.
 
 mod run;
 
@@ -114,8 +113,7 @@ pub const MIGRATIONS: &[Migration] = &[
 ];
 
 /// The first version whose builds look at [`migrations::MIN_COMPATIBLE_KEY`]: no older build may
-/// run
-/// beside a newer one.
+/// run beside a newer one.
 const OLDEST_COMPATIBLE: i32 = 16;
 
 /// Times that two starters may stumble over each other while they create the schema itself.
@@ -322,8 +320,7 @@ pub(super) async fn read_status(
 }
 
 /// The oldest schema version whose builds may open the database, if it names one. The first
-/// migration
-/// creates the table.
+/// migration creates the table.
 async fn stored_minimum(client: &Client, schema: &Schema) -> StoreResult<Option<i32>> {
     let select = schema.render("SELECT value FROM {s}.durable_meta WHERE key = $1");
     let rows = client

@@ -109,9 +109,8 @@ impl std::fmt::Debug for Postgres {
 
 impl Postgres {
     /// Opens a database: `postgres://user:password@host:port/database`, with our own parameters
-    /// `schema=`, `pooled=true`,
-    /// `direct_url=`, `operator_pool_size=` and `operator_timeout_ms=` if wanted. Runs missing
-    /// migrations unless the options say not to.
+    /// `schema=`, `pooled=true`, `direct_url=`, `operator_pool_size=` and `operator_timeout_ms=` if
+    /// wanted. Runs missing migrations unless the options say not to.
     ///
     /// # Errors
     /// [`StoreError::Open`] for a bad URL, a server that does not answer, a refused password, a missing database;

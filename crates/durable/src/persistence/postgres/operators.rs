@@ -1,10 +1,9 @@
 //! Operators' reads: lists, counts and the like, on connections of their own.
 //!
 //! Each read is one transaction with a statement timeout. A read whose caller goes away is
-//! cancelled
-//! on the server, and its connection is closed: nothing is known of the state it is in. Until the
-//! server has been told, the read keeps its place in the pool, so that callers who come and go
-//! quickly cannot start more reads than the pool has places.
+//! cancelled on the server, and its connection is closed: nothing is known of the state it is in.
+//! Until the server has been told, the read keeps its place in the pool, so that callers who come
+//! and go quickly cannot start more reads than the pool has places.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +23,7 @@ use crate::persistence::sql::tx::Concern;
 use crate::persistence::{StoreError, StoreResult};
 
 /// Settings of a list. Each filter has its index, so that a scan of a table, or a bitmap of all
-/// that
-/// matches before the first row is read, is never the better plan.
+/// that matches before the first row is read, is never the better plan.
 pub const LIST_SETTINGS: [&str; 4] = [
     "enable_seqscan=off",
     "enable_bitmapscan=off",

@@ -34,8 +34,7 @@ pub struct PoolConfig {
     /// Pool for the worker registry, schedules, breakers and what waits at a glance.
     pub registry_pool_size: u32,
     /// Pool for operators' reads: lists, counts, a run's attributes, events and log lines. Nothing
-    /// of
-    /// the engine's own waits for it. Also `operator_pool_size=` in the URL.
+    /// of the engine's own waits for it. Also `operator_pool_size=` in the URL.
     pub operator_pool_size: u32,
     /// Longest that one operator's read may take, and wait for a connection of its pool. Also
     /// `operator_timeout_ms=` in the URL.

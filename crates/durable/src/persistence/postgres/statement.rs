@@ -31,8 +31,7 @@ pub(super) struct Statement {
 }
 
 /// Declares statements, and `ALL` of them for the tests that prepare and explain each one. A
-/// statement
-/// serves requests, chores and claims unless its declaration says `for Proof`.
+/// statement serves requests, chores and claims unless its declaration says `for Proof`.
 macro_rules! statements {
     (@purpose) => { $crate::persistence::postgres::statement::Purpose::Service };
     (@purpose $purpose:ident) => { $crate::persistence::postgres::statement::Purpose::$purpose };

@@ -229,8 +229,8 @@ pub struct PurgeRecord {
     /// How often the deletion of its rows failed.
     pub failures: i32,
     /// Its events up to this number are deleted. The next slice begins behind them: PostgreSQL's
-    /// index still has their entries, and a
-    /// slice that began with the first would walk over all of them.
+    /// index still has their entries, and a slice that began with the first would walk over all of
+    /// them.
     pub events_through: i64,
 }
 
@@ -368,24 +368,21 @@ pub struct Load {
     /// Tasks by run and id, locked.
     pub tasks: Vec<(Uuid, Uuid)>,
     /// Tasks by run and id that somebody says he has leased. The lock of their runs is enough for
-    /// one that leaves the queue: a claim takes
-    /// only what nobody has, and of a leased task whose run is locked nothing changes but its lease
-    /// and its heartbeat. One that is not leased
-    /// as he says must not be changed.
+    /// one that leaves the queue: a claim takes only what nobody has, and of a leased task whose
+    /// run is locked nothing changes but its lease and its heartbeat. One that is not leased as he
+    /// says must not be changed.
     pub leased: Vec<(Uuid, Uuid)>,
     /// Which tasks these runs have in the queue: their ids, and nothing that may be large. The lock
-    /// of their runs is enough: only who holds it
-    /// adds and removes tasks.
+    /// of their runs is enough: only who holds it adds and removes tasks.
     pub queued_of: Vec<Uuid>,
     /// Queued tasks by run and activity: where they stand. The answer may name others of the same
-    /// runs. A claim may move one on meanwhile, from
-    /// pending to claimed, and no rule tells these two apart here.
+    /// runs. A claim may move one on meanwhile, from pending to claimed, and no rule tells these
+    /// two apart here.
     pub activities: Vec<(Uuid, String)>,
     /// The first places in the lines of these runs.
     pub lines_of: Vec<Uuid>,
     /// Tasks by run and id, locked by their own rows alone, whatever transaction holds their runs.
-    /// One
-    /// that another transaction has locked is passed over and named in [`Loaded::busy_tasks`].
+    /// One that another transaction has locked is passed over and named in [`Loaded::busy_tasks`].
     pub leases: Vec<(Uuid, Uuid)>,
     /// Timers by run and id.
     pub timers: Vec<(Uuid, String)>,

@@ -108,9 +108,8 @@ pub trait Tx: Send {
     ) -> impl Future<Output = StoreResult<Option<Timestamp>>> + Send;
 
     /// Messages of a shard, locked, by (sender, sequence_num, idx), but for those of some senders.
-    /// Those locked by others are passed over, and
-    /// so are those behind them of the same sender: what a run says arrives in the order in which
-    /// it said it.
+    /// Those locked by others are passed over, and so are those behind them of the same sender:
+    /// what a run says arrives in the order in which it said it.
     fn pick_messages(
         &mut self,
         shard: i32,
@@ -162,8 +161,7 @@ pub trait Tx: Send {
     ) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Deletes rows that belong to deleted runs of a shard, of each kind at most so many. Also
-    /// answers how far the events of which run are
-    /// deleted, where the next slice needs to know.
+    /// answers how far the events of which run are deleted, where the next slice needs to know.
     fn delete_belongings(
         &mut self,
         shard: i32,
@@ -181,8 +179,8 @@ pub trait Tx: Send {
     ) -> impl Future<Output = StoreResult<Slice>> + Send;
 
     /// Looks at `runs` runs of a shard with events of earlier iterations, behind an id, and deletes
-    /// those events that were appended before,
-    /// at most so many. Answers where to go on; none: there are no more runs.
+    /// those events that were appended before, at most so many. Answers where to go on; none: there
+    /// are no more runs.
     fn delete_past(
         &mut self,
         shard: i32,
@@ -268,8 +266,7 @@ pub enum Concern {
     /// Worker registry, schedules, breakers, what waits at a glance.
     Registry,
     /// Lists, counts and the like: what people and dashboards ask for. They have a time limit and
-    /// are
-    /// cut off when the caller goes away, and nothing of the engine's own waits for them.
+    /// are cut off when the caller goes away, and nothing of the engine's own waits for them.
     Operators,
 }
 

@@ -44,8 +44,7 @@ impl Sqlite {
     }
 
     /// Reads one snapshot for an operator: beside the engine's reads, within a time limit, and only
-    /// as
-    /// long as the caller waits for it.
+    /// as long as the caller waits for it.
     async fn look_up<A: Send + 'static>(
         &self,
         read: impl FnOnce(Db<'_>) -> StoreResult<A> + Send + 'static,

@@ -48,8 +48,7 @@ pub const MIGRATIONS: &[Migration] = &[
 ];
 
 /// The first version whose builds look at [`migrations::MIN_COMPATIBLE_KEY`]: no older build may
-/// run
-/// beside a newer one.
+/// run beside a newer one.
 const OLDEST_COMPATIBLE: i32 = 8;
 
 /// How each migration stands in a file; all are pending where there is none. Changes nothing.

@@ -1,11 +1,10 @@
 //! Running what a database lacks beside everything else that uses it.
 //!
 //! A statement that changes a table waits for that table's readers, and every other statement on
-//! the
-//! table queues behind it. Each migration therefore waits for a lock for [`LOCK_TIMEOUT`] at most,
-//! is rolled back, pauses, and tries again, a bounded number of times. An index on a table that may
-//! be large is built without stopping writers: a file whose head says `-- durable: concurrently`
-//! runs statement by statement outside of any transaction.
+//! the table queues behind it. Each migration therefore waits for a lock for [`LOCK_TIMEOUT`] at
+//! most, is rolled back, pauses, and tries again, a bounded number of times. An index on a table
+//! that may be large is built without stopping writers: a file whose head says `-- durable:
+//! concurrently` runs statement by statement outside of any transaction.
 
 use std::time::Duration;
 
@@ -137,8 +136,7 @@ impl Runner<'_> {
     }
 
     /// One transaction under a lock that every process takes which migrates. The lock stops no
-    /// reader
-    /// of the records.
+    /// reader of the records.
     async fn in_transaction(
         &self,
         work: impl AsyncFnOnce() -> Result<(), Failed>,
@@ -240,10 +238,8 @@ impl Runner<'_> {
     }
 
     /// Keeps other processes from building the same index, for as long as the connection lives.
-    /// Asked
-    /// without waiting, and on an idle connection of its own: a statement that waits holds a
-    /// snapshot,
-    /// and the build waits for every older snapshot.
+    /// Asked without waiting, and on an idle connection of its own: a statement that waits holds a
+    /// snapshot, and the build waits for every older snapshot.
     async fn guard(&self) -> Result<Client, Failed> {
         let guard = direct(self.route, self.connect_timeout).await?;
         let begin = "BEGIN ISOLATION LEVEL READ COMMITTED;

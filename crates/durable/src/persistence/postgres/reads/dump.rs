@@ -110,8 +110,7 @@ fn everybody() -> Vec<Param<'static>> {
 }
 
 /// Runs with all that belongs to them, and what belongs to none of them. The statements have put
-/// each
-/// kind in its order.
+/// each kind in its order.
 pub(in crate::persistence::postgres) fn belong(
     answers: &[Vec<Row>],
 ) -> StoreResult<(Vec<RunDump>, Vec<Orphan>)> {

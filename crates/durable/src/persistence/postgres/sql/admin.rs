@@ -5,14 +5,12 @@ use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {
     /// The open work of a shard: of what, the activity type, the status, how many, since when the
-    /// first waits, whether some were left out.
-    /// Each part reads the first 10,001 entries of an index that holds open work only; pending
-    /// tasks share 100,000 entries among their
-    /// types. From each type and priority of pending tasks to the next by index `pending`, as
-    /// `PENDING_TYPES`; 1,000 of them at most. The
-    /// leases of claimed tasks are the first entries of index `due`. The condition on senders, which
-    /// always holds, lets a planner that has never seen the table expect less of it, and read it in
-    /// the order of the key instead of sorting all of it.
+    /// first waits, whether some were left out. Each part reads the first 10,001 entries of an
+    /// index that holds open work only; pending tasks share 100,000 entries among their types. From
+    /// each type and priority of pending tasks to the next by index `pending`, as `PENDING_TYPES`;
+    /// 1,000 of them at most. The leases of claimed tasks are the first entries of index `due`. The
+    /// condition on senders, which always holds, lets a planner that has never seen the table
+    /// expect less of it, and read it in the order of the key instead of sorting all of it.
     OPEN_COUNTS [INT4] = "
         WITH RECURSIVE queued AS (
             (SELECT 1 AS step, activity_type, priority, visible_at

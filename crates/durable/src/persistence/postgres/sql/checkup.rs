@@ -21,8 +21,7 @@ statements! {
          FROM pg_catalog.pg_stat_activity
          WHERE datname = current_database() AND xact_start < clock_timestamp() - interval '5 minutes'";
     /// Runs whose turn is overdue, the longest first; blocked ones wait for another build. From
-    /// each
-    /// shard, type and version to the next by index `ready`, and of each the longest overdue.
+    /// each shard, type and version to the next by index `ready`, and of each the longest overdue.
     LIST_OVERDUE_TURNS [FLOAT8, INT8] = concat!("
         WITH RECURSIVE ready AS (
             SELECT shard.n, first.workflow_type, first.version
@@ -69,8 +68,7 @@ statements! {
         ORDER BY late.due_at
         LIMIT $2");
     /// Tasks that could have been claimed, the longest first. From each shard, type and priority to
-    /// the
-    /// next by index `pending`, and of each those that wait the longest.
+    /// the next by index `pending`, and of each those that wait the longest.
     LIST_UNCLAIMED_TASKS [FLOAT8, INT8] = concat!("
         WITH RECURSIVE queued AS (
             SELECT shard.n, first.activity_type, first.priority

@@ -27,10 +27,8 @@ statements! {
         LIMIT $3";
 
     /// Tasks of which a clock has run out. Index `due`, in its order; sorts and answers the first
-    /// of
-    /// 10,000 tasks that are due, so that a crowd of expired leases bounds what is read, not what
-    /// is
-    /// answered in the end: the lease reaper takes those away.
+    /// of 10,000 tasks that are due, so that a crowd of expired leases bounds what is read, not
+    /// what is answered in the end: the lease reaper takes those away.
     DUE_TASKS [INT4, TIMESTAMPTZ, INT8, UUID_ARRAY] = concat!("
         SELECT workflow_id, id, bytes
         FROM (
@@ -45,8 +43,8 @@ statements! {
         LIMIT $3");
 
     /// Leases that have run out. Index `due`, in its order; sorts and answers the first of 10,000
-    /// tasks
-    /// that are due, as `DUE_TASKS` does: what is due by another clock, the due chore takes away.
+    /// tasks that are due, as `DUE_TASKS` does: what is due by another clock, the due chore takes
+    /// away.
     EXPIRED_LEASES [INT4, TIMESTAMPTZ, INT8, UUID_ARRAY] = concat!("
         SELECT workflow_id, id, bytes
         FROM (
@@ -61,11 +59,9 @@ statements! {
         LIMIT $3");
 
     /// What waits in a shard, and the next instant at which anything is due, leases included. Each
-    /// by
-    /// the first entry of its index. A limit in the order of the index and no `EXISTS`: the planner
-    /// takes a scan of the table for the cheaper way to any one row, and in a queue that was long
-    /// such a
-    /// scan passes over all dead rows first.
+    /// by the first entry of its index. A limit in the order of the index and no `EXISTS`: the
+    /// planner takes a scan of the table for the cheaper way to any one row, and in a queue that
+    /// was long such a scan passes over all dead rows first.
     GLANCE [INT4, TIMESTAMPTZ] = "
         SELECT (SELECT TRUE FROM {s}.durable_task_queue
                 WHERE partition_key = $1 AND status = 'pending'
@@ -132,13 +128,10 @@ statements! {
         SELECT activity_type FROM waiting";
 
     /// The next instant at which something of a shard is due, leases and some runs apart. Deadlines
-    /// and
-    /// timers by the first entry of their index. Of a task, no clock runs out before `due_at`: the
-    /// smallest timeout is found among the first tasks by index `due`. Where 1,000 tasks are not
-    /// all of
-    /// them, the others have none before the last of these, whose `due_at` is the answer then:
-    /// early,
-    /// never late.
+    /// and timers by the first entry of their index. Of a task, no clock runs out before `due_at`:
+    /// the smallest timeout is found among the first tasks by index `due`. Where 1,000 tasks are
+    /// not all of them, the others have none before the last of these, whose `due_at` is the answer
+    /// then: early, never late.
     NEXT_DUE [INT4, UUID_ARRAY] = "
         SELECT LEAST(
             (SELECT deadline_at FROM {s}.durable_workflow_instances

@@ -11,8 +11,8 @@ statements! {
         SELECT $1, $2, unnest($3), unnest($4), unnest($5), unnest($6), unnest($7)";
 
     /// Signals that wait while their run ends become unread events, in order of arrival, without
-    /// leaving the database: the stored object
-    /// gets one more member before its last brace. Both primary keys.
+    /// leaving the database: the stored object gets one more member before its last brace. Both
+    /// primary keys.
     KEEP_UNREAD [INT4, TIMESTAMPTZ, UUID_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY] = "
         INSERT INTO {s}.durable_workflow_events
             (partition_key, created_at, workflow_id, sequence_num, event_type, event_data, payload)
@@ -46,9 +46,8 @@ statements! {
         ORDER BY e.sequence_num";
 
     /// The first of them, up to so many rows and bytes; the first row is always there. Sizes are
-    /// read
-    /// without taking the data out of TOAST, and only the rows of the page are read whole. Primary
-    /// key.
+    /// read without taking the data out of TOAST, and only the rows of the page are read whole.
+    /// Primary key.
     READ_EVENT_PAGE [INT4, UUID, INT8, INT8, INT8] = "
         SELECT t.sequence_num, t.event_type, t.event_data, t.payload, t.created_at
         FROM (SELECT s.sequence_num

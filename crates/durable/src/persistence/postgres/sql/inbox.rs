@@ -4,11 +4,10 @@ use crate::persistence::postgres::statement::{Statement, statements};
 
 statements! {
     /// The first facts that wait for runs, as many as a turn of each takes, in order: at most $3 a
-    /// run, while those before them in the run
-    /// are below $4 bytes and those before them in the set below $5. Each run with facts answers at
-    /// least one row, which holds no fact
-    /// where the set was full before. `octet_length` does not read what is stored out of line.
-    /// Primary key by its first two columns.
+    /// run, while those before them in the run are below $4 bytes and those before them in the set
+    /// below $5. Each run with facts answers at least one row, which holds no fact where the set
+    /// was full before. `octet_length` does not read what is stored out of line. Primary key by its
+    /// first two columns.
     READ_FACTS [INT4, UUID_ARRAY, INT8, INT8, INT8] = "
         SELECT g.workflow_id, g.last_waiting, g.before_in_set < $5 AS taken, g.arrival, g.event_type,
                CASE WHEN g.before_in_set < $5 THEN g.event_data END,
@@ -45,8 +44,8 @@ statements! {
         ORDER BY g.workflow_id, g.arrival";
 
     /// The signals that wait for runs behind an arrival, in slices of about $4 bytes: of each its
-    /// first and last arrival, how many and how
-    /// many bytes. The run's lock keeps them as they are. Primary key.
+    /// first and last arrival, how many and how many bytes. The run's lock keeps them as they are.
+    /// Primary key.
     UNREAD_SLICES [INT4, UUID_ARRAY, INT8_ARRAY, INT8] = "
         SELECT s.workflow_id, min(s.arrival), max(s.arrival), count(*), sum(s.bytes)::BIGINT
         FROM (
@@ -77,8 +76,7 @@ statements! {
           AND (event_type LIKE 'activity.%' OR event_type = 'timer.fired')";
 
     /// Facts of an iteration that is over: what it asked for. Signals and updates are the next
-    /// iteration's. Primary key by its first two
-    /// columns.
+    /// iteration's. Primary key by its first two columns.
     DROP_ITERATION_FACTS [INT4, UUID_ARRAY] = "
         DELETE FROM {s}.durable_inbox AS t
         USING (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k

@@ -12,8 +12,7 @@ macro_rules! letter_columns {
 pub(in crate::persistence::postgres) use letter_columns;
 
 /// What a list shows of a letter, in the order in which `rows::letters::listed` reads it: no input,
-/// no
-/// attempts, and of the last error only its head, which is all that is taken out of TOAST.
+/// no attempts, and of the last error only its head, which is all that is taken out of TOAST.
 macro_rules! listed_letter_columns {
     () => {
         "t.id, t.workflow_id, t.activity_id, t.activity_type, t.options, t.epoch, t.attempts, \

@@ -12,10 +12,8 @@ statements! {
         ON CONFLICT (partition_key, workflow_id, id) DO NOTHING";
 
     /// A page of a run's lines, up to so many rows and bytes, and for each line whether others
-    /// follow
-    /// it; the first row is always there. Sizes are read without taking the data out of TOAST.
-    /// Primary
-    /// key, in its order.
+    /// follow it; the first row is always there. Sizes are read without taking the data out of
+    /// TOAST. Primary key, in its order.
     READ_LOGS [INT4, UUID, UUID, INT8, INT8, INT8] = "
         SELECT t.id, t.workflow_id, t.activity_id, t.attempt, t.level, t.message, t.meta, t.created_at, k.more
         FROM (SELECT s.id, s.more

@@ -11,8 +11,7 @@ statements! {
         SELECT $1, unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8)";
 
     /// Messages to deliver, locked, by key and size; those that another relay has are passed over.
-    /// Primary key, in its order. The payloads
-    /// are read when it is known how many of them fit.
+    /// Primary key, in its order. The payloads are read when it is known how many of them fit.
     PICK_MESSAGES [INT4, INT8, UUID_ARRAY] = "
         SELECT sender, sequence_num, idx,
                (octet_length(data) + COALESCE(octet_length(payload), 0) + COALESCE(octet_length(memo), 0))::int8

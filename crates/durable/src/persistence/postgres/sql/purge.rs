@@ -1,12 +1,12 @@
 //! Deleting: runs, slices of what belongs to deleted runs, and rows that are old. Each statement is
-//! bounded in rows and in bytes of
-//! payloads; the row that passes the bytes is taken, so that each makes progress.
+//! bounded in rows and in bytes of payloads; the row that passes the bytes is taken, so that each
+//! makes progress.
 
 use crate::persistence::postgres::statement::{Statement, statements};
 
 /// Rows of deleted runs, in the order of the primary key within a run: the index is read no further
-/// than the limit, however many rows the run
-/// has. Nothing writes them any more, so that a row is where it was found.
+/// than the limit, however many rows the run has. Nothing writes them any more, so that a row is
+/// where it was found.
 macro_rules! delete_of {
     ($table:literal, $key:literal, $bytes:literal) => {
         concat!(

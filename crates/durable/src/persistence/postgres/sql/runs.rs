@@ -224,8 +224,8 @@ statements! {
         RETURNING pick.now, ", turn_columns!());
 
     /// Runs of a parent that have not ended and are still to be told that it has: those that go on
-    /// without it are not, and those that are to
-    /// be cancelled have its signal once they were. Index `parent`.
+    /// without it are not, and those that are to be cancelled have its signal once they were. Index
+    /// `parent`.
     OPEN_CHILDREN [INT4, UUID, INT8] = "
         SELECT r.id
         FROM {s}.durable_workflow_instances AS r

@@ -14,8 +14,7 @@ macro_rules! task_columns {
 pub(in crate::persistence::postgres) use task_columns;
 
 /// What a list shows of a task, in the order in which `rows::tasks::listed` reads it: no payloads,
-/// and
-/// failed attempts only where they are small.
+/// and failed attempts only where they are small.
 macro_rules! listed_task_columns {
     () => {
         "t.id, t.workflow_id, t.activity_id, t.activity_type, t.options, t.sequential, t.status, \

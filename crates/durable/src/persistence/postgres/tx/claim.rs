@@ -50,8 +50,7 @@ pub(super) async fn tasks(
 }
 
 /// Ready runs of a shard, longest ready first, with their first facts. The facts are a second
-/// flight: they are rows of their own, so
-/// that a run with many of them is no row too large to send.
+/// flight: they are rows of their own, so that a run with many of them is no row too large to send.
 pub(super) async fn turns(
     tx: &mut PgTx<'_>,
     shard: i32,

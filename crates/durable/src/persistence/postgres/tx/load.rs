@@ -107,8 +107,8 @@ impl PgTx<'_> {
     }
 
     /// Reserves and locks keys that were there when they were to be reserved and gone when they
-    /// were to be locked: retention deleted them
-    /// in between. Without this two starts with one key could both take it for absent.
+    /// were to be locked: retention deleted them in between. Without this two starts with one key
+    /// could both take it for absent.
     async fn lock_again(
         &mut self,
         loaded: &mut Loaded,

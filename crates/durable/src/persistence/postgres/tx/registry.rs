@@ -56,8 +56,7 @@ async fn set_status(tx: &mut PgTx<'_>, id: &str, status: WorkerStatus) -> StoreR
 }
 
 /// Deletes letters, newest first, but none for which a run still waits. Of every shard and state,
-/// or of
-/// the one run, the letters that died last are locked; of these the last are deleted.
+/// or of the one run, the letters that died last are locked; of these the last are deleted.
 async fn purge_letters(tx: &mut PgTx<'_>, filter: &DlqFilter, max: usize) -> StoreResult<Vec<Row>> {
     let mut query = Query::new("WITH pick AS MATERIALIZED (SELECT c.*");
     let looked_up = filter.id.is_some() || filter.run_id.is_some();

@@ -1,9 +1,8 @@
 //! Finished runs are deleted, and details of runs that go on.
 //!
 //! A run is deleted in one small commit: its row goes, a tombstone refuses its id, and a row in
-//! `durable_purges` says that its belongings are
-//! still to be deleted. They go in slices with commits of their own, so that no transaction grows
-//! with a run's history.
+//! `durable_purges` says that its belongings are still to be deleted. They go in slices with
+//! commits of their own, so that no transaction grows with a run's history.
 //!
 //! A run whose own row the database refuses to delete gets such a note too, with the error. The run
 //! stays whole: its row is tried again when the note is due, before anything that belongs to it.

@@ -163,8 +163,7 @@ impl Work {
     }
 
     /// The run's attributes are counted with what the turn makes of them. The names are loaded only
-    /// for a turn that sets some: another one
-    /// cannot add any.
+    /// for a turn that sets some: another one cannot add any.
     fn accept_attributes(&self, turn: &TurnCommit) -> Result<(), Rejection> {
         if !turn.sets_attributes() {
             return Ok(());
@@ -466,9 +465,8 @@ impl Work {
     }
 
     /// Signals that the old iteration took and did not use are the new one's first facts. They get
-    /// the last of the numbers that were
-    /// taken, in their order: each of them had such a number of its own, so that these are free,
-    /// and what waits comes behind them.
+    /// the last of the numbers that were taken, in their order: each of them had such a number of
+    /// its own, so that these are free, and what waits comes behind them.
     fn carry_over(&mut self, run_id: Uuid, carried: &[NewSignal]) {
         let run = self.run_mut(run_id);
         run.consumed -= i64::try_from(carried.len()).unwrap_or(i64::MAX);

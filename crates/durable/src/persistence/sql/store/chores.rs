@@ -2,9 +2,8 @@
 //! bounded in rows and bytes.
 //!
 //! What another transaction has locked is passed over and comes with a later call; the lists go on
-//! behind it, so that it holds up nothing
-//! but itself. A batch that fails is made smaller until the one at fault is alone, which is then
-//! set aside for a while.
+//! behind it, so that it holds up nothing but itself. A batch that fails is made smaller until the
+//! one at fault is alone, which is then set aside for a while.
 
 use std::collections::BTreeSet;
 

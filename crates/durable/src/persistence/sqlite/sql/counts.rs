@@ -59,8 +59,7 @@ statements! {
         "SELECT min(next_fire_at) FROM durable_schedules \
          WHERE NOT paused AND next_fire_at IS NOT NULL";
     /// Types of runs of a shard with a turn due: from each to the next by index `ready`, however
-    /// many
-    /// runs wait.
+    /// many runs wait.
     READY_TYPES =
         "WITH RECURSIVE waiting(workflow_type, version) AS ( \
              SELECT workflow_type, version FROM ( \
@@ -83,8 +82,7 @@ statements! {
                   ORDER BY f.workflow_type, f.version LIMIT 1))) \
          SELECT workflow_type, version FROM waiting";
     /// Types of tasks of a shard that may be claimed: from each to the next by index `pending`,
-    /// however
-    /// many tasks wait.
+    /// however many tasks wait.
     PENDING_TYPES =
         "WITH RECURSIVE waiting(activity_type) AS ( \
              SELECT (SELECT activity_type FROM durable_task_queue \

@@ -44,8 +44,7 @@ statements! {
          WHERE partition_key = ?1 AND workflow_type = ?2 AND version = ?3 AND ready_at IS NOT NULL \
          AND ready_at < ?4 AND blocked_build IS NULL ORDER BY ready_at LIMIT ?5";
     /// Tasks of a shard whose lease or timeout has run out. Indexes `timeout` and `claimed`, in
-    /// their
-    /// order.
+    /// their order.
     OVERDUE_TASKS = "SELECT workflow_id, min(due_at) FROM ( \
              SELECT * FROM (SELECT workflow_id, id, timeout_at AS due_at FROM durable_task_queue \
                  INDEXED BY idx_durable_task_queue_timeout \
@@ -58,8 +57,7 @@ statements! {
                  ORDER BY lease_expires_at LIMIT ?3)) \
          GROUP BY workflow_id, id";
     /// The types and priorities of a shard's tasks that may be claimed: from each to the next by
-    /// index
-    /// `pending`, however many tasks wait.
+    /// index `pending`, however many tasks wait.
     PENDING_GROUPS = "WITH RECURSIVE waiting(activity_type, priority) AS ( \
              SELECT activity_type, priority FROM ( \
                  SELECT activity_type, priority FROM durable_task_queue \

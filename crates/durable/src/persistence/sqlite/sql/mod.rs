@@ -15,8 +15,7 @@ pub(super) enum Purpose {
     /// The statement is sent once when a file is opened, before any request.
     Opening,
     /// The text is the beginning of a list, to which a request's conditions are added. What the
-    /// list
-    /// sends in the end is tested for every condition.
+    /// list sends in the end is tested for every condition.
     List,
     /// Only tests and the audit send the statement, to compare whole stores: it reads everything.
     Proof,
@@ -35,10 +34,8 @@ pub(super) struct Declared {
 }
 
 /// Declares statements as constants, and all of them as lists for the tests that prepare and
-/// explain
-/// each. A statement serves requests, chores and claims unless its declaration says otherwise, as
-/// in
-/// `DUMP for Proof = …`. One that is not used is a compiler warning.
+/// explain each. A statement serves requests, chores and claims unless its declaration says
+/// otherwise, as in `DUMP for Proof = …`. One that is not used is a compiler warning.
 macro_rules! statements {
     (@purpose) => { super::Purpose::Service };
     (@purpose $purpose:ident) => { super::Purpose::$purpose };

@@ -123,8 +123,7 @@ const FILL: [&str; 18] = [
 ];
 
 /// Databases with large tables, one for all tests: without statistics, which the store never
-/// gathers,
-/// and with those of a file that an operator analysed.
+/// gathers, and with those of a file that an operator analysed.
 static PLAIN: LazyLock<Mutex<Connection>> = LazyLock::new(|| Mutex::new(filled()));
 static ANALYSED: LazyLock<Mutex<Connection>> = LazyLock::new(|| {
     let plain = PLAIN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,8 +188,8 @@ fn table_of<'a>(sql: &'a str, step: &'a str) -> Option<&'a str> {
 }
 
 /// What is wrong with a statement: a growing table that is read from end to end, or too much work
-/// for
-/// values that nothing matches, or everything does. A scan that a limit ends is judged by its work.
+/// for values that nothing matches, or everything does. A scan that a limit ends is judged by its
+/// work.
 fn complaints(conn: &Connection, sql: &str) -> Vec<String> {
     let plan = plan(conn, sql);
     let limited = sql.contains("LIMIT");
@@ -253,8 +252,7 @@ fn samples(sql: &str, count: usize) -> Vec<Value> {
 }
 
 /// The value of a parameter behind a text: one that makes the condition hold for every row where it
-/// is
-/// a range, and for none where it is an equality, since both make a careless plan read the most.
+/// is a range, and for none where it is an equality, since both make a careless plan read the most.
 fn sample(before: &str) -> Option<Value> {
     let before = before.trim_end();
     if before.ends_with("json_each(") {

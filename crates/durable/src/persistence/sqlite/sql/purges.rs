@@ -1,6 +1,5 @@
 //! Deleting: slices of what belongs to deleted runs, and rows that are old. Each slice is bounded
-//! in rows and in bytes of payloads; the row
-//! that passes the bytes is taken.
+//! in rows and in bytes of payloads; the row that passes the bytes is taken.
 
 /// How many of a run's first rows make a slice, and their bytes.
 macro_rules! size_of {

@@ -1,6 +1,5 @@
 //! Runs for operators: a walk along one index, which every text below names, so that the plan does
-//! not
-//! depend on statistics; conditions are added when asked for, each with its bind.
+//! not depend on statistics; conditions are added when asked for, each with its bind.
 
 statements! {
     /// How many; conditions follow.
@@ -15,8 +14,7 @@ statements! {
 }
 
 /// Ids of a list; what else must hold follows (a condition on a column without a value is not
-/// true),
-/// then one of the indexes.
+/// true), then one of the indexes.
 pub(crate) const KEYS: &str = "SELECT id, (TRUE";
 pub(crate) const BY_ID: &str = ") IS TRUE FROM durable_workflow_instances INDEXED BY idx_durable_workflow_instances_id WHERE TRUE";
 pub(crate) const BY_BUSINESS_ID: &str = ") IS TRUE FROM durable_workflow_instances \

@@ -84,8 +84,8 @@ statements! {
          AND hex(id) NOT IN (SELECT value FROM json_each(?2)) \
          ORDER BY deadline_at LIMIT 1";
     /// Children that have not ended and are still to be told that their parent has, wherever they
-    /// live; by index `parent`. Those that go on
-    /// without it are not told, and those that are to be cancelled have its signal once they were.
+    /// live; by index `parent`. Those that go on without it are not told, and those that are to be
+    /// cancelled have its signal once they were.
     OPEN_CHILDREN =
         "SELECT id FROM durable_workflow_instances AS r \
          WHERE parent_id = ?1 AND status IN ('pending', 'running') \

@@ -73,8 +73,7 @@ pub(crate) fn count(db: Db<'_>, filter: &RunFilter, limit: CountLimit) -> StoreR
 }
 
 /// All runs that were started within the filter's range, from the largest id on; none if there are
-/// too
-/// many to look at.
+/// too many to look at.
 fn started_within(
     db: Db<'_>,
     filter: &RunFilter,
