@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use durable_server::auth::{Access, Role, TokenFile, TokenRecord};
 use everruns_durable::Engine;
-use everruns_durable::codec::{CodecError, PayloadCodec, envelope};
+use everruns_durable::codec::{CodecError, PayloadCodec};
 use everruns_durable::core::Payload;
 use futures_util::StreamExt as _;
 use reqwest::{Method, StatusCode};
@@ -147,7 +147,7 @@ async fn metrics_begin_with_a_snapshot() {
     assert_eq!(series["points"][0], point);
 }
 
-/// Keeps payloads as they are, but for one that it seals and cannot read again.
+/// Keeps payloads as they are, and cannot read one of them.
 struct Forgetful;
 
 #[everruns_durable::prelude::async_trait]
@@ -157,14 +157,14 @@ impl PayloadCodec for Forgetful {
     }
 
     async fn encode(&self, payload: Payload) -> Result<Payload, CodecError> {
-        if payload.as_bytes() == b"\"lost\"" {
-            return envelope::seal("forgetful", payload.as_bytes());
-        }
         Ok(payload)
     }
 
-    async fn decode(&self, _: Payload) -> Result<Payload, CodecError> {
-        Err(CodecError::UnknownKey("old".to_owned()))
+    async fn decode(&self, payload: Payload) -> Result<Payload, CodecError> {
+        if payload.as_bytes() == b"\"lost\"" {
+            return Err(CodecError::UnknownKey("old".to_owned()));
+        }
+        Ok(payload)
     }
 }
 
