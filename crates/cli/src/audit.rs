@@ -66,7 +66,7 @@ struct ListOptions {
     #[arg(long, value_name = "OPERATION")]
     action: Option<String>,
     /// Only of this kind of thing.
-    #[arg(long, value_name = "KIND", value_parser = ["run", "dead_letter", "dead_letters", "schedule", "worker", "breaker", "retention", "token"])]
+    #[arg(long, value_name = "KIND", value_parser = ["run", "dead_letter", "dead_letters", "schedule", "worker", "breaker"])]
     kind: Option<String>,
     /// Only of what has this id.
     #[arg(long, value_name = "ID")]

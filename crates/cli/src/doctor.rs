@@ -205,15 +205,7 @@ async fn look(session: &Session) -> Result<Vec<Finding>> {
             format!("{count}: {first}; {hint}"),
         )
     };
-    let token_file = match health["token_file_error"].as_str() {
-        None => Finding::new("token file", Verdict::Ok, "no problem"),
-        Some(error) => {
-            let text = format!("{error}; until it can be read, revoked tokens stay valid");
-            Finding::new("token file", Verdict::Bad, text)
-        }
-    };
     Ok(vec![
-        token_file,
         chore,
         aside,
         Finding::new(

@@ -68,20 +68,24 @@ pub(crate) fn run(options: &Options, output: &Output) -> Result<()> {
     let path = &options.token_file;
     match &options.action {
         Action::Create(create) => {
+            let mut file = if path.exists() {
+                TokenFile::read(path)?
+            } else {
+                TokenFile::default()
+            };
+            if file.tokens.iter().any(|token| token.name == create.name) {
+                return Err(Failure::new(
+                    Exit::Conflict,
+                    format!("{} has a token {:?} already", path.display(), create.name),
+                )
+                .hint("take another name, or revoke it first"));
+            }
             let token = new_token()?;
             let record = record(create, &token)?;
-            let mut answer = shown(&record);
-            TokenFile::change(path, |file| {
-                if file.tokens.iter().any(|token| token.name == create.name) {
-                    return Err(Failure::new(
-                        Exit::Conflict,
-                        format!("{} has a token {:?} already", path.display(), create.name),
-                    )
-                    .hint("take another name, or revoke it first"));
-                }
-                file.tokens.push(record);
-                Ok(())
-            })?;
+            let shown = shown(&record);
+            file.tokens.push(record);
+            file.write(path)?;
+            let mut answer = shown;
             answer["token"] = json!(token);
             output.one(&answer, || token.clone())?;
             note(&format!(
@@ -94,20 +98,17 @@ pub(crate) fn run(options: &Options, output: &Output) -> Result<()> {
             output.list(&tokens, || table(&tokens))
         }
         Action::Revoke { name } => {
-            // A file that does not exist is not made for this.
-            TokenFile::read(path)?;
-            TokenFile::change(path, |file| {
-                let before = file.tokens.len();
-                file.tokens.retain(|token| token.name != *name);
-                if file.tokens.len() == before {
-                    return Err(Failure::new(
-                        Exit::NotFound,
-                        format!("{} has no token {name:?}", path.display()),
-                    )
-                    .hint("`durable token list` shows those there are"));
-                }
-                Ok(())
-            })?;
+            let mut file = TokenFile::read(path)?;
+            let before = file.tokens.len();
+            file.tokens.retain(|token| token.name != *name);
+            if file.tokens.len() == before {
+                return Err(Failure::new(
+                    Exit::NotFound,
+                    format!("{} has no token {name:?}", path.display()),
+                )
+                .hint("`durable token list` shows those there are"));
+            }
+            file.write(path)?;
             output.one(&json!({"revoked": name}), || format!("revoked {name}"))
         }
     }

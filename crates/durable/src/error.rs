@@ -160,7 +160,6 @@ impl Error {
             Kind::Start(
                 StartRejection::KeyConflict { .. }
                     | StartRejection::DuplicateBusinessId { .. }
-                    | StartRejection::Foreign { .. }
                     | StartRejection::Deleted { .. }
             ) | Kind::Store(StoreError::Conflict(_))
         )

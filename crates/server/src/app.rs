@@ -1,17 +1,15 @@
 //! What all doors share.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use everruns_durable::Client;
-use everruns_durable::core::Payload;
 use everruns_durable::persistence::WorkflowEventStore;
-use everruns_durable::persistence::model::{AuditKind, AuditNote, AuditTarget};
+use everruns_durable::persistence::model::AuditNote;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::auth::{Access, Pass, Principal, Role, Scopes, TokenChange, WatchedPass};
+use crate::auth::{Access, Pass, Principal, WatchedPass};
 use crate::http::{Followed, Samples};
 use crate::measures::Measures;
 
@@ -52,8 +50,6 @@ pub struct AppSettings {
     pub sample_interval: Duration,
     /// How often the tokens of streams and sessions that stay open are looked at again.
     pub recheck_interval: Duration,
-    /// Whether callers of the store may say what time it is: only for tests that hold the clock.
-    pub accepts_now: bool,
     /// What passes through the store, where a [`MeasuredStore`](crate::measures::MeasuredStore) counts it.
     pub measures: Arc<Measures>,
 }
@@ -66,7 +62,6 @@ impl Default for AppSettings {
             worker_stale_after: Duration::from_secs(60),
             sample_interval: Duration::from_secs(10),
             recheck_interval: Duration::from_secs(30),
-            accepts_now: false,
             measures: Arc::default(),
         }
     }
@@ -110,45 +105,6 @@ impl App {
             idempotency_key,
             ..note
         })
-    }
-
-    /// Leaves an audit row for each token that appeared in the token file, or went from it, since the
-    /// last call. The file is changed by a command that does not know the store: the server that
-    /// reads it says what it has seen.
-    ///
-    /// # Errors
-    /// Those of the store; what is not noted is noted by the next call.
-    pub async fn note_token_changes(&self) -> everruns_durable::Result<()> {
-        let mut changes = VecDeque::from(self.access().take_changes());
-        while let Some(change) = changes.pop_front() {
-            if let Err(error) = self.note_token_change(&change).await {
-                changes.push_front(change);
-                self.access().put_back(changes.into());
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    async fn note_token_change(&self, change: &TokenChange) -> everruns_durable::Result<()> {
-        let (action, token) = match change {
-            TokenChange::Created(token) => ("create_token", token),
-            TokenChange::Revoked(token) => ("revoke_token", token),
-        };
-        let target = AuditTarget {
-            kind: AuditKind::Token,
-            id: token.name.clone(),
-        };
-        let detail = Payload::from_value(&serde_json::json!({
-            "role": token.role,
-            "scoped": token.scopes() != Scopes::default(),
-            "expires_at": token.expires_at,
-        }));
-        let detail = detail.unwrap_or(Payload::ABSENT);
-        let role = Role::Admin.as_str();
-        let note = AuditNote::new(Uuid::now_v7(), "token file", role, action);
-        let acting = self.shared.client.acting(note)?;
-        Ok(acting.store().note_change(target, detail).await?)
     }
 
     /// The store.

@@ -1,6 +1,5 @@
 //! The control plane: the same engine behind doors.
 
-mod activity;
 pub mod app;
 pub mod auth;
 pub mod config;
@@ -12,7 +11,6 @@ pub mod measures;
 mod namesake;
 mod open_files;
 mod ready;
-mod scope;
 pub mod serve;
 mod tls;
 

@@ -118,7 +118,6 @@ impl Server {
         );
         doors.spawn(http_door.serve(http::router(app.clone()), close.clone(), cut.clone()));
         doors.spawn(grpc_door.serve(grpc::routes(app.clone()), close.clone(), cut.clone()));
-        doors.spawn(note_tokens(app.clone(), close.clone()));
         let endpoints = Endpoints {
             http: http_url,
             grpc: grpc_url,
@@ -207,24 +206,6 @@ impl Server {
 /// Those of [`Server::start`] and [`Server::run`].
 pub async fn run(config: &Config, stop: CancellationToken) -> Result<(), ServeError> {
     Server::start(config).await?.run(stop).await
-}
-
-/// How often changes of the token file are looked for.
-const TOKENS_EVERY: Duration = Duration::from_secs(2);
-
-/// Notes changes of the token file in the audit, until the server closes.
-async fn note_tokens(app: App, close: CancellationToken) {
-    let mut tick = tokio::time::interval(TOKENS_EVERY);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = close.cancelled() => return,
-            _ = tick.tick() => {}
-        }
-        if let Err(error) = app.note_token_changes().await {
-            warn!(%error, "a change of the token file is not noted in the audit yet");
-        }
-    }
 }
 
 /// The engine of this process: its chores always, `durable.program` where it was asked for.

@@ -21,52 +21,34 @@ fn main() {
     let aside = ["audited", "first_turns"];
     for claim in claims.filter(|claim| !aside.contains(&claim.subject)) {
         let name = format!("remote::{}::{}", claim.subject, claim.name);
-        trials.push(trial(
-            name,
-            Clock::OfTheCaller,
-            async move |store, source| {
-                (claim.body)(&World::through(store, source)).await;
-                Ok(())
-            },
-        ));
+        trials.push(trial(name, async move |store| {
+            (claim.body)(&World::new(store)).await;
+            Ok(())
+        }));
     }
     for claim in engine_suite::all() {
         let name = format!("remote::engine::{}::{}", claim.subject, claim.name);
-        trials.push(trial(
-            name,
-            Clock::OfTheServer,
-            async move |store, source| {
-                let arena = Arena {
-                    store,
-                    always_replay: false,
-                };
-                (claim.body)(&arena).await;
-                let report = audit::audit(&*source, None).await;
-                let report = report.map_err(|error| Failed::from(format!("{error:#}")))?;
-                if report.is_clean() {
-                    Ok(())
-                } else {
-                    Err(Failed::from(format!("{report}")))
-                }
-            },
-        ));
+        trials.push(trial(name, async move |store| {
+            let arena = Arena {
+                store,
+                always_replay: false,
+            };
+            (claim.body)(&arena).await;
+            let report = audit::audit(&*arena.store, None).await;
+            let report = report.map_err(|error| Failed::from(format!("{error:#}")))?;
+            if report.is_clean() {
+                Ok(())
+            } else {
+                Err(Failed::from(format!("{report}")))
+            }
+        }));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// Whose clock decides. The store's claims hold the clock; an engine never says what time it is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Clock {
-    OfTheServer,
-    OfTheCaller,
-}
-
-type Store = Arc<dyn WorkflowEventStore>;
-
-/// The body gets the way through the server, and the store behind it.
-fn trial<F>(name: String, clock: Clock, body: F) -> Trial
+fn trial<F>(name: String, body: F) -> Trial
 where
-    F: AsyncFnOnce(Store, Store) -> Result<(), Failed> + Send + 'static,
+    F: AsyncFnOnce(Arc<dyn WorkflowEventStore>) -> Result<(), Failed> + Send + 'static,
 {
     Trial::test(name, move || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -74,22 +56,14 @@ where
             .enable_all()
             .build()
             .map_err(|error| Failed::from(error.to_string()))?;
-        runtime.block_on(async {
-            let source: Store = Arc::new(MemoryStore::new());
-            let store = through_a_server(Arc::clone(&source), clock).await?;
-            body(store, source).await
-        })
+        runtime.block_on(async { body(through_a_server().await?).await })
     })
 }
 
-/// A way to a store, through a server that does no chores: the suites do them.
-async fn through_a_server(source: Store, clock: Clock) -> Result<Store, Failed> {
-    let client = Client::on(source);
-    let settings = AppSettings {
-        accepts_now: clock == Clock::OfTheCaller,
-        ..AppSettings::default()
-    };
-    let app = App::new(client, Access::open(), settings);
+/// A fresh store in memory, behind a server that does no chores: the suites do them.
+async fn through_a_server() -> Result<Arc<dyn WorkflowEventStore>, Failed> {
+    let client = Client::on(Arc::new(MemoryStore::new()));
+    let app = App::new(client, Access::open(), AppSettings::default());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
     tokio::spawn(serve(listener, grpc::routes(app)));

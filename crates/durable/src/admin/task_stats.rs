@@ -56,26 +56,11 @@ impl Client {
     /// # Errors
     /// The store's.
     pub async fn task_stats(&self) -> Result<TaskQueueStats> {
-        self.task_stats_of(None::<fn(&str) -> bool>).await
-    }
-
-    /// How the queues of some activity types do; none: of all.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn task_stats_of<F>(&self, types: Option<F>) -> Result<TaskQueueStats>
-    where
-        F: Fn(&str) -> bool + Send + Sync,
-    {
-        let counts_type = |name: &str| types.as_ref().is_none_or(|types| types(name));
         let store = self.store();
         let now = store.clock(None).await?;
         let counts = store.counts().await?;
         let mut stats = TaskQueueStats::default();
         for (activity_type, by_status) in &counts.tasks {
-            if !counts_type(activity_type) {
-                continue;
-            }
             let of_type = stats
                 .by_activity_type
                 .entry(activity_type.clone())
@@ -84,21 +69,14 @@ impl Client {
             of_type.pending = count(TaskStatus::Pending);
             of_type.claimed = count(TaskStatus::Claimed);
         }
-        let mut oldest = counts.oldest_pending_at.filter(|_| types.is_none());
+        stats.oldest_pending_task_age_ms = counts
+            .oldest_pending_at
+            .map_or(0, |since| age_ms(since, now));
         for task in self.pending_tasks().await? {
-            if !counts_type(&task.activity_type) {
-                continue;
-            }
-            if types.is_some() {
-                oldest = oldest.into_iter().chain([task.visible_at]).min();
-            }
             *stats.by_priority.entry(task.options.priority).or_default() += 1;
         }
-        stats.oldest_pending_task_age_ms = oldest.map_or(0, |since| age_ms(since, now));
         let since = hour_of(now).checked_sub(HOUR).unwrap_or(Timestamp::MIN);
-        let mut rollups = store.rollups(since).await?;
-        rollups.retain(|rollup| counts_type(&rollup.name));
-        stats.add_rollups(&rollups, now);
+        stats.add_rollups(&store.rollups(since).await?, now);
         Ok(stats)
     }
 

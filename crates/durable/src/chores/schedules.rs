@@ -74,30 +74,20 @@ impl Chore for Schedules {
         let fallback = node.runtime.jittered(node.settings.chores.fallback_poll);
         let max = SCHEDULES_MAX + self.in_the_way.lock().len() + *self.stuck.lock();
         // A look ahead, to know for how long to sleep. By the store's clock: a node whose own is behind would not see what is due.
-        let (now, upcoming, next_tick) = if node.store.accepts_now() {
-            let now = node.store.clock(None).await?;
-            let ahead = after(now, LOOK_AHEAD);
-            let upcoming = node.store.due_schedules(max, Some(ahead)).await?;
-            (now, upcoming, None)
-        } else {
-            // A server decides what is due; the first tick that is not is part of a glance.
-            let glance = node.store.glance(None).await?;
-            let due = node.store.due_schedules(max, None).await?;
-            let next_tick = glance.next_tick.filter(|tick| *tick > glance.at);
-            (glance.at, due, next_tick)
-        };
+        let now = node.store.clock(None).await?;
+        let ahead = after(now, LOOK_AHEAD);
+        let upcoming = node.store.due_schedules(max, Some(ahead)).await?;
         let is_due = |schedule: &ScheduleRecord| schedule.next_fire_at.is_some_and(|at| at <= now);
         let due: Vec<&ScheduleRecord> = upcoming.iter().filter(|s| is_due(s)).collect();
         if self.put_off.retain(|id| due.iter().any(|s| s.id == id)) {
             node.hub.troubles.succeeded(NAME);
         }
-        if upcoming.is_empty() && next_tick.is_none() {
+        if upcoming.is_empty() {
             self.settle(Vec::new(), 0);
             return Ok(UNTIL_RUNG);
         }
         let ahead = upcoming.iter().find(|schedule| !is_due(schedule));
         let next = ahead.and_then(|schedule| schedule.next_fire_at);
-        let next = next.or(next_tick);
         let fired = self.take(due, now).await?;
         if fired > 0 {
             // Further ticks of the same schedules may be due.

@@ -95,12 +95,6 @@ impl<W> Start<W> {
         self.with(|start| start.business_id = Some(id.into()))
     }
 
-    /// Workflow types that the last run with the same workflow id may have, each exact or with a `*`
-    /// at its end. Where it has another, the start is refused and that run stays as it is.
-    pub fn meets_only(self, types: Vec<String>) -> Self {
-        self.with(|start| start.meets_only = Some(types))
-    }
-
     /// What happens when that id is used again.
     pub fn reuse_policy(self, policy: ReusePolicy) -> Self {
         if planted(Bug::ReusePolicyForgotten) {

@@ -8,12 +8,12 @@ use durable_core::{Payload, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::limits::{AUDIT_TEXT_BYTES_MAX, check_id, check_len, clip};
+use super::limits::{AUDIT_TEXT_BYTES_MAX, clip};
 use super::model::{
     AuditKind, AuditNotes, AuditRecord, AuditTarget, DeadLetterDecision, DeadLetterState,
-    DecisionOutcome, DlqFilter, Next, PurgeOld, PurgeRuns, ScheduleRecord, SendOutcome, SendSignal,
-    SendUpdate, StartOutcome, StartRun, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome,
-    WorkerStatus, cut,
+    DecisionOutcome, DlqFilter, Next, ScheduleRecord, SendOutcome, SendSignal, SendUpdate,
+    StartOutcome, StartRun, TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, WorkerStatus,
+    cut,
 };
 use super::{StoreResult, check};
 
@@ -193,37 +193,6 @@ pub(crate) fn letters_purged(filter: &DlqFilter, count: u64) -> Option<Change> {
         "dead_before": filter.dead_before,
     });
     (count > 0).then(|| Change::of(AuditKind::DeadLetters, which).detail(&detail))
-}
-
-/// A purge of runs that have ended: its bounds, since its row is written before it.
-pub(crate) fn runs_purged(purge: &PurgeRuns) -> Change {
-    let detail = json!({ "finished_before": purge.finished_before, "max": purge.max });
-    Change::of(AuditKind::Retention, "runs").detail(&detail)
-}
-
-/// A purge of details: its bounds, since its row is written before it.
-pub(crate) fn details_purged(purge: &PurgeOld) -> Change {
-    let detail = json!({
-        "history_before": purge.history_before,
-        "signals_before": purge.signals_before,
-        "updates_before": purge.updates_before,
-        "logs_before": purge.logs_before,
-        "outbox_before": purge.outbox_before,
-        "letters_before": purge.letters_before,
-        "results_before": purge.results_before,
-        "workers_before": purge.workers_before,
-        "rollups_before": purge.rollups_before,
-        "max": purge.max,
-    });
-    Change::of(AuditKind::Retention, "details").detail(&detail)
-}
-
-/// A change of something that the store does not hold.
-pub(crate) fn outside(target: AuditTarget, detail: Payload) -> StoreResult<Change> {
-    check_id("audit target", &target.id)?;
-    let found = detail.len();
-    check_len("the bytes of an audit detail", found, AUDIT_TEXT_BYTES_MAX)?;
-    Ok(Change { target, detail })
 }
 
 /// A schedule that was written.

@@ -9,11 +9,11 @@ use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
 use super::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, AuditTarget, Awaited, BreakerRecord,
-    ClaimOutbox, CountLimit, DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome,
-    DlqFilter, Dump, FireDue, Fired, Glance, History, HostedType, OutboxRecord, OutboxReport, Page,
-    PurgeOld, PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
-    RunCount, RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, Awaited, BreakerRecord, ClaimOutbox,
+    CountLimit, DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump,
+    FireDue, Fired, Glance, History, HostedType, OutboxRecord, OutboxReport, Page, PurgeOld,
+    PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount,
+    RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
     ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
     StepLogFilter, StepLogPage, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome,
     TerminateRun, UpdateRecord, WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
@@ -43,11 +43,6 @@ pub trait WorkflowEventStore: WorkerPort {
     /// Whether whoever carries out a start or a turn also tells those who take turns, or wait for them.
     fn announces(&self) -> bool {
         false
-    }
-
-    /// Whether calls may say what time it is. A server refuses that to callers from outside.
-    fn accepts_now(&self) -> bool {
-        true
     }
 
     /// Runs of these types that others start through the same server, offered to this process before they are: it may take their first turns.
@@ -347,18 +342,6 @@ pub trait WorkflowEventStore: WorkerPort {
     /// Audit rows, newest first, which is by id from the largest; the limit is clamped to 1..=1000.
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>>;
 
-    /// Appends one audit row about what this store does not hold itself, such as a token, by the
-    /// note of the view ([`Self::audited`]). A store without a note writes nothing.
-    ///
-    /// # Errors
-    /// [`StoreError::Invalid`] where the detail is larger than
-    /// [`AUDIT_TEXT_BYTES_MAX`](super::limits::AUDIT_TEXT_BYTES_MAX), or the store keeps no audit.
-    async fn note_change(&self, _target: AuditTarget, _detail: Payload) -> StoreResult<()> {
-        Err(StoreError::Invalid(
-            "this store keeps no audit rows of what it does not hold".to_owned(),
-        ))
-    }
-
     /// What waits, at a glance. One statement a shard: an idle process asks for nothing else.
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance>;
 
@@ -389,9 +372,6 @@ pub trait WorkflowEventStore: WorkerPort {
     /// forgotten too. Audit rows older than [`super::limits::AUDIT_DAYS`] go with each call, a
     /// bounded number of them, the oldest first.
     ///
-    /// For a caller that is noted ([`Self::audited`]), an audit row with the bounds of the purge is
-    /// written before anything is deleted: the purge itself takes many commits.
-    ///
     /// A run is gone for every call once its row is deleted and its tombstone written, in one small
     /// commit. Its events and other rows follow in slices with commits of their own, bounded in
     /// rows and bytes.
@@ -409,8 +389,6 @@ pub trait WorkflowEventStore: WorkerPort {
     /// [`super::limits::BATCH_ITEMS_MAX`] of each. [`PurgedOld::more`] says whether to call again.
     ///
     /// A signal or update whose row went may be sent again and counts as a new one.
-    ///
-    /// Noted as [`Self::purge_runs`] is.
     ///
     /// Crash: each slice is all or nothing; the next call goes on.
     async fn purge_old(&self, purge: PurgeOld) -> StoreResult<PurgedOld>;

@@ -5,10 +5,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::calls::{Door, Method, carry_out};
-use super::touch::{Touched, Touches, refine};
+use super::touch::{Touched, Touches};
 use super::wire::{Failed, Mistake, read, write};
 use crate::client::Client;
-use crate::persistence::model::StartRun;
 use crate::persistence::{StoreError, StoreResult};
 
 /// Says whether a caller may do what a call is about to do. By door it may already.
@@ -16,30 +15,6 @@ use crate::persistence::{StoreError, StoreResult};
 pub trait Permit: Send + Sync {
     /// Refuses what is out of reach ([`StoreError::Denied`]) or wrong ([`StoreError::Invalid`]).
     async fn permit(&self, method: Method, touched: &[Touched<'_>]) -> StoreResult<()>;
-
-    /// Whether calls may say what time it is. Only tests that hold the clock allow this: a caller
-    /// with a clock of its own fires timers before their time and deletes what is to be kept.
-    fn accepts_now(&self) -> bool {
-        false
-    }
-
-    /// Limits a start to what the caller may meet ([`StartRun::meets_only`]).
-    fn fence(&self, _start: &mut StartRun) {}
-}
-
-/// Refuses a call that says what time it is.
-pub(super) fn check_clock(
-    method: Method,
-    brings_now: bool,
-    permit: &dyn Permit,
-) -> StoreResult<()> {
-    if !brings_now || permit.accepts_now() {
-        return Ok(());
-    }
-    Err(StoreError::Denied(format!(
-        "{} brings an instant `now`, and a server accepts none: the clock of its store decides; leave `now` out",
-        method.name()
-    )))
 }
 
 /// Answers calls from the store of a client, which starts runs as it would start its own.
@@ -77,10 +52,7 @@ impl Answerer {
         // What more is known, and to be told, than the store does by itself.
         match known {
             Method::start_runs => {
-                let start = async |(mut starts, now): (Vec<StartRun>, _)| {
-                    starts.iter_mut().for_each(|start| permit.fence(start));
-                    client.start_all(starts, now).await
-                };
+                let start = async |(starts, now)| client.start_all(starts, now).await;
                 carried(known, body, &through, start).await
             }
             Method::commit_turns => {
@@ -104,12 +76,8 @@ async fn carried<A: DeserializeOwned + Touches, T: Serialize>(
     call: impl AsyncFnOnce(A) -> StoreResult<T>,
 ) -> Result<Vec<u8>, Mistake> {
     let arguments: A = read(method.name(), body)?;
-    if let Err(error) = check_clock(method, arguments.brings_now(), permit) {
-        return Ok(answered::<T>(Err(error)));
-    }
     let mut touched = Vec::new();
     arguments.touches(&mut touched);
-    refine(method, &mut touched);
     if let Err(error) = permit.permit(method, &touched).await {
         return Ok(answered::<T>(Err(error)));
     }
@@ -153,10 +121,6 @@ impl Permit for Through<'_> {
             )));
         }
         self.permit.permit(method, touched).await
-    }
-
-    fn accepts_now(&self) -> bool {
-        self.permit.accepts_now()
     }
 }
 

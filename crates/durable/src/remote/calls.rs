@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use uuid::Uuid;
 
-use super::answerer::{Permit, answered, check_clock};
+use super::answerer::{Permit, answered};
 use super::offers;
 use super::store::RemoteStore;
-use super::touch::{Touches, refine};
+use super::touch::Touches;
 use super::wire::{Mistake, read};
 use crate::hosting::Offers;
 use crate::persistence::model::{
@@ -39,8 +39,7 @@ pub enum Door {
     Start,
     /// Sends signals and updates.
     Signal,
-    /// Mends: terminations, resets, dead letters, schedules, breakers. A store's chores go this way
-    /// too, by a permission of their own ([`Method::is_maintenance`]).
+    /// Mends, and does a store's chores.
     Operate,
 }
 
@@ -153,14 +152,9 @@ macro_rules! contract {
                     Method::$method => {
                         #[allow(clippy::unused_unit, reason = "some have no arguments")]
                         let ($($arg,)*): ($(kept!($ty $(as $kept)?),)*) = read(method.name(), body)?;
-                        let brings_now = [false $(, $arg.brings_now())*].contains(&true);
-                        if let Err(error) = check_clock(method, brings_now, permit) {
-                            return Ok(answered::<$out>(Err(error)));
-                        }
                         #[allow(unused_mut, reason = "some have no arguments")]
                         let mut touched = Vec::new();
                         $($arg.touches(&mut touched);)*
-                        refine(method, &mut touched);
                         if let Err(error) = permit.permit(method, &touched).await {
                             return Ok(answered::<$out>(Err(error)));
                         }
@@ -252,6 +246,7 @@ contract! {
         fn purge_runs(purge: PurgeRuns) -> u64 => Operate;
         fn purge_old(purge: PurgeOld) -> PurgedOld => Operate;
         fn delete_run(run_id: Uuid, now: Option<Timestamp>) -> DeleteOutcome => Operate;
+        fn dump() -> Dump => Operate;
     }
     + {
         fn shards(&self) -> Shards {
@@ -271,17 +266,6 @@ contract! {
             Some(offers::take(self.line.clone(), types))
         }
 
-        /// The server refuses callers that say what time it is.
-        fn accepts_now(&self) -> bool {
-            false
-        }
-
-        /// Not on the wire: a dump holds all of a store, with its audit, in memory.
-        async fn dump(&self) -> StoreResult<Dump> {
-            let message = "a server's store is not dumped through the server; ask its database";
-            Err(StoreError::Denied(message.to_owned()))
-        }
-
         /// Behind no door: who may read the audit is asked where it is served.
         async fn list_audit(&self, _: AuditFilter, _: Page) -> StoreResult<Vec<AuditRecord>> {
             let message = "a server's audit is not read through its store; ask GET /v1/durable/audit";
@@ -298,23 +282,6 @@ impl Method {
         all.find(|method| method.name() == name)
     }
 
-    /// Whether it is one of a store's chores: it fires what is due, reaps leases, relays messages,
-    /// fires schedules, deletes old rows. A server does them itself.
-    #[must_use]
-    pub const fn is_maintenance(self) -> bool {
-        matches!(
-            self,
-            Self::fire_due
-                | Self::reap_leases
-                | Self::relay_messages
-                | Self::due_schedules
-                | Self::fire_schedules
-                | Self::stop_silent_workers
-                | Self::purge_runs
-                | Self::purge_old
-        )
-    }
-
     /// Whether it tells of, or touches, what its arguments do not name by type: nothing for a token that is limited to some types.
     #[must_use]
     pub const fn is_beyond_scopes(self) -> bool {
@@ -323,9 +290,15 @@ impl Method {
             Self::counts
                 | Self::count_waiting
                 | Self::rollups
+                | Self::dump
                 | Self::waiting_types
+                // A letter's id alone does not say whose it is.
+                | Self::get_dead_letter
+                | Self::get_schedule
                 | Self::list_schedules
                 | Self::due_schedules
+                | Self::delete_schedule
+                | Self::reset_breaker
                 | Self::stop_silent_workers
         )
     }

@@ -11,16 +11,16 @@ use uuid::Uuid;
 use super::gate::Step;
 use super::watch::{Fate, Watch};
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, AuditTarget, BlockRun, BreakerRecord,
-    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue,
-    Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld,
-    PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount,
-    RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
-    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogFilter, StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult,
-    TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance,
+    History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns,
+    PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter,
+    RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
+    StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use crate::persistence::{
     Bell, MemoryStore, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -208,7 +208,6 @@ watched! { WorkflowEventStore {
     fn list_step_logs(filter: StepLogFilter, page: Page) -> StepLogPage;
     fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History>;
     fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord>;
-    fn note_change(target: AuditTarget, detail: Payload) -> ();
     fn glance(now: Option<Timestamp>) -> Glance;
     fn counts() -> StoreCounts;
     fn count_waiting(at_most: u64) -> u64;

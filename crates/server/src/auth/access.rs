@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use everruns_durable::core::Timestamp;
 use parking_lot::{Mutex, RwLock};
-use tracing::{error, info};
+use tracing::{info, warn};
 
 use super::{
     Denied, Pass, Permission, Principal, Role, Scopes, TokenFile, TokenFileError, TokenHash,
@@ -43,33 +43,8 @@ struct Watched {
 
 struct Looked {
     at: Instant,
-    /// Of the file as it was last read without a mistake: any other is read again at each look.
     stamp: Option<Stamp>,
-    /// Why the last look failed.
-    problem: Option<TokenFileProblem>,
-    /// Changes that are not yet noted in the audit.
-    changes: Vec<TokenChange>,
 }
-
-/// Why the token file cannot be used. The tokens read before stay in force: a token that was revoked
-/// since still opens the door.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenFileProblem {
-    /// What is wrong, with the path.
-    pub message: String,
-}
-
-/// A token that appeared in the file, or went from it, while the server was looking.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TokenChange {
-    /// It is new, or not what it was.
-    Created(TokenRecord),
-    /// It is gone.
-    Revoked(TokenRecord),
-}
-
-/// Most changes that wait to be noted.
-const CHANGES_MAX: usize = 1000;
 
 /// What changes when a file is written or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +53,6 @@ struct Stamp {
     length: u64,
     #[cfg(unix)]
     inode: u64,
-    /// Also changes with owner and mode, and so with the right to read the file.
-    #[cfg(unix)]
-    changed: (i64, i64),
 }
 
 impl Access {
@@ -142,40 +114,6 @@ impl Access {
         match &*self.door {
             Door::Open => Ok(anonymous()),
             Door::Guarded(guard) => guard.holder_of(token, Timestamp::now()),
-        }
-    }
-
-    /// What is wrong with the token file, if anything: changes in it do not count while it is.
-    #[must_use]
-    pub fn token_file_problem(&self) -> Option<TokenFileProblem> {
-        let file = self.watched()?;
-        file.look_again();
-        file.looked.lock().problem.clone()
-    }
-
-    /// Changes of the token file since the last call, in order. Those that cannot be noted are put
-    /// back by [`Self::put_back`].
-    pub(crate) fn take_changes(&self) -> Vec<TokenChange> {
-        let Some(file) = self.watched() else {
-            return Vec::new();
-        };
-        file.look_again();
-        std::mem::take(&mut file.looked.lock().changes)
-    }
-
-    /// Changes that are still to be noted.
-    pub(crate) fn put_back(&self, mut changes: Vec<TokenChange>) {
-        if let Some(file) = self.watched() {
-            let mut looked = file.looked.lock();
-            changes.append(&mut looked.changes);
-            looked.changes = changes;
-        }
-    }
-
-    fn watched(&self) -> Option<&Watched> {
-        match &*self.door {
-            Door::Open => None,
-            Door::Guarded(guard) => guard.file.as_ref(),
         }
     }
 
@@ -268,12 +206,7 @@ impl Watched {
         Ok(Self {
             path,
             tokens: RwLock::new(tokens),
-            looked: Mutex::new(Looked {
-                at,
-                stamp,
-                problem: None,
-                changes: Vec::new(),
-            }),
+            looked: Mutex::new(Looked { at, stamp }),
         })
     }
 
@@ -290,10 +223,9 @@ impl Watched {
         if stamp == looked.stamp {
             return;
         }
+        looked.stamp = stamp;
         match TokenFile::read(&self.path) {
             Ok(file) => {
-                looked.stamp = stamp;
-                looked.problem = None;
                 let before = std::mem::replace(&mut *self.tokens.write(), file.tokens.clone());
                 let gone = names_only_in(&before, &file.tokens);
                 let new = names_only_in(&file.tokens, &before);
@@ -303,43 +235,8 @@ impl Watched {
                     ?gone,
                     "the token file was read again"
                 );
-                looked.note(&before, &file.tokens);
             }
-            Err(error) => {
-                let problem = TokenFileProblem {
-                    message: error.to_string(),
-                };
-                // Once for each problem, not at each look.
-                if looked.problem.as_ref() != Some(&problem) {
-                    error!(
-                        %error,
-                        "the token file cannot be used: the tokens read before stay in force, and no revocation counts until it can"
-                    );
-                }
-                looked.problem = Some(problem);
-            }
-        }
-    }
-}
-
-impl Looked {
-    /// Remembers what changed, for the audit.
-    fn note(&mut self, before: &[TokenRecord], after: &[TokenRecord]) {
-        let only = |these: &[TokenRecord], those: &[TokenRecord]| {
-            let only = these.iter().filter(|token| !those.contains(token));
-            only.cloned().collect::<Vec<_>>()
-        };
-        let gone = only(before, after).into_iter().map(TokenChange::Revoked);
-        self.changes.extend(gone);
-        let new = only(after, before).into_iter().map(TokenChange::Created);
-        self.changes.extend(new);
-        let over = self.changes.len().saturating_sub(CHANGES_MAX);
-        if over > 0 {
-            error!(
-                lost = over,
-                "too many changes of tokens wait to be noted in the audit"
-            );
-            self.changes.drain(..over);
+            Err(error) => warn!(%error, "the tokens read before stay in force"),
         }
     }
 }
@@ -358,11 +255,6 @@ impl Stamp {
             length: metadata.len(),
             #[cfg(unix)]
             inode: std::os::unix::fs::MetadataExt::ino(&metadata),
-            #[cfg(unix)]
-            changed: (
-                std::os::unix::fs::MetadataExt::ctime(&metadata),
-                std::os::unix::fs::MetadataExt::ctime_nsec(&metadata),
-            ),
         })
     }
 }
@@ -428,76 +320,12 @@ mod tests {
         assert_eq!(come(&access, "one"), Err(Denied::Unknown));
         assert_eq!(come(&access, "two").unwrap().role, Role::Admin);
 
-        assert_eq!(access.token_file_problem(), None);
-
         std::fs::write(&path, "[[token").unwrap();
         access.look_now();
         assert!(come(&access, "two").is_ok(), "a mistake locks nobody out");
-        assert!(access.token_file_problem().is_some());
 
         write(&path, Vec::new());
         access.look_now();
         assert_eq!(come(&access, "two"), Err(Denied::Unknown));
-        assert_eq!(access.token_file_problem(), None);
-    }
-
-    /// As when `durable token revoke`, run by another user, left a file that the server may not read:
-    /// a folder in its place cannot be read either, by any user.
-    #[test]
-    fn a_revocation_counts_once_the_file_can_be_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokens.toml");
-        let (own, other) = (
-            TokenRecord::new("a", Role::Reader, "one"),
-            TokenRecord::new("b", Role::Reader, "two"),
-        );
-        write(&path, vec![own.clone(), other.clone()]);
-        let access = Access::guarded(Vec::new(), Some(path.clone())).unwrap();
-
-        let aside = folder.path().join("aside");
-        write(&aside, vec![own]);
-        std::fs::remove_file(&path).unwrap();
-        std::fs::create_dir(&path).unwrap();
-        for _ in 0..2 {
-            access.look_now();
-            assert!(come(&access, "two").is_ok());
-            let problem = access.token_file_problem().expect("it shows");
-            assert!(problem.message.contains("tokens.toml"), "{problem:?}");
-        }
-        std::fs::remove_dir(&path).unwrap();
-        std::fs::rename(&aside, &path).unwrap();
-        access.look_now();
-        assert_eq!(come(&access, "two"), Err(Denied::Unknown));
-        assert_eq!(access.token_file_problem(), None);
-        assert_eq!(access.take_changes(), [TokenChange::Revoked(other)]);
-        assert_eq!(access.take_changes(), []);
-    }
-
-    /// The same file, first unreadable and then readable, has the same length and time of change.
-    #[cfg(unix)]
-    #[test]
-    fn a_file_that_becomes_readable_is_read() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokens.toml");
-        write(&path, vec![TokenRecord::new("a", Role::Reader, "one")]);
-        let access = Access::guarded(Vec::new(), Some(path.clone())).unwrap();
-        write(&path, Vec::new());
-        let allow = |mode| {
-            let mode = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(&path, mode).unwrap();
-        };
-        allow(0o000);
-        if std::fs::read(&path).is_ok() {
-            // Root reads everything: there is nothing to see here.
-            return;
-        }
-        access.look_now();
-        assert!(come(&access, "one").is_ok());
-        assert!(access.token_file_problem().is_some());
-        allow(0o600);
-        access.look_now();
-        assert_eq!(come(&access, "one"), Err(Denied::Unknown));
     }
 }

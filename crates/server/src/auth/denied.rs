@@ -42,14 +42,6 @@ pub enum Denied {
         /// Whose.
         name: String,
     },
-    /// The call is about everything, or about more than the token is limited to.
-    #[error("token {name:?} is limited to some queues or workflow types, and {what} is not")]
-    TooWide {
-        /// Whose.
-        name: String,
-        /// What the call is about.
-        what: String,
-    },
     /// The token is limited to other types or queues.
     #[error("token {name:?} may not use {kind} {what:?}")]
     OutOfScope {
@@ -88,9 +80,6 @@ impl Denied {
             Self::Expired { .. } => "make a new one with `durable token create`",
             Self::Forbidden { .. } => "use a token with a role that includes it",
             Self::Taken { .. } => "choose another one",
-            Self::TooWide { .. } => {
-                "name a queue, a workflow type or a run that the token may use, or use a token without scopes"
-            }
             Self::OutOfScope { .. } => "use a token whose scopes include it",
         }
     }

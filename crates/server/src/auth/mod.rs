@@ -12,7 +12,7 @@ mod principal;
 mod role;
 mod token;
 
-pub use access::{Access, TokenChange, TokenFileProblem};
+pub use access::Access;
 pub use denied::Denied;
 pub use environment::{parse_tokens, worker_token};
 pub use file::{TokenFile, TokenFileError};

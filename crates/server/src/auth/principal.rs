@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Denied, Permission, Role};
 
-/// How the workflow types of questions to runs of another process begin.
-const QUESTION_PREFIX: &str = "durable.query/";
-
 /// Whoever holds a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
@@ -38,12 +35,6 @@ impl Names {
     /// These names.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
-    }
-
-    /// The names as they were given.
-    #[must_use]
-    pub fn as_slice(&self) -> &[String] {
-        &self.0
     }
 
     /// Whether one of them covers the name.
@@ -92,12 +83,9 @@ impl Principal {
         self.within(self.may_use_queue(activity_type), "queue", activity_type)
     }
 
-    /// Whether runs of this type are in scope. Questions to runs of a type, which are runs
-    /// themselves, are in scope with it: whoever hosts the type answers them.
+    /// Whether runs of this type are in scope.
     #[must_use]
     pub fn may_use_type(&self, workflow_type: &str) -> bool {
-        let asked = workflow_type.strip_prefix(QUESTION_PREFIX);
-        let workflow_type = asked.unwrap_or(workflow_type);
         let types = self.scopes.workflow_types.as_ref();
         types.is_none_or(|types| types.cover(workflow_type))
     }
@@ -115,26 +103,6 @@ impl Principal {
         self.scopes == Scopes::default()
     }
 
-    /// Refuses what concerns more than the token is limited to.
-    ///
-    /// # Errors
-    /// [`Denied::TooWide`].
-    pub fn require_unscoped(&self, what: impl Into<String>) -> Result<(), Denied> {
-        if self.is_unscoped() {
-            return Ok(());
-        }
-        Err(self.too_wide(what))
-    }
-
-    /// That this is about more than the token is limited to.
-    #[must_use]
-    pub fn too_wide(&self, what: impl Into<String>) -> Denied {
-        Denied::TooWide {
-            name: self.name.clone(),
-            what: what.into(),
-        }
-    }
-
     fn within(&self, inside: bool, kind: &'static str, what: &str) -> Result<(), Denied> {
         if inside {
             return Ok(());
@@ -150,21 +118,6 @@ impl Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn questions_are_in_scope_with_the_type_that_is_asked() {
-        let principal = Principal {
-            name: "ship".to_owned(),
-            role: Role::Worker,
-            scopes: Scopes {
-                workflow_types: Some(Names::new(["ship"])),
-                ..Scopes::default()
-            },
-        };
-        assert!(principal.may_use_type("durable.query/ship"));
-        assert!(!principal.may_use_type("durable.query/order"));
-        assert!(!principal.may_use_type("durable.program"));
-    }
 
     #[test]
     fn scopes_cover_by_name_and_by_beginning() {

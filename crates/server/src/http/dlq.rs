@@ -349,10 +349,22 @@ pub(super) async fn purge_dlq(
     caller: Caller,
     OptionalBody(request): OptionalBody<PurgeRequest>,
 ) -> Result<Json<Purged>, Problem> {
-    let scope = caller.scope(&app);
-    scope
-        .tasks(request.activity_type.as_deref(), request.run_id)
-        .await?;
+    if let Some(activity_type) = &request.activity_type {
+        caller.require_queue(activity_type)?;
+    } else if caller.scopes.queues.is_some() {
+        let detail = format!("token {:?} is limited to some queues", caller.name);
+        return Err(Problem::new(Code::Forbidden, detail).hint("name one of them in activity_type"));
+    }
+    match request.run_id {
+        Some(run_id) => caller.within_scope(&app, run_id).await?,
+        None if caller.scopes.workflow_types.is_some() => {
+            let detail = format!("token {:?} is limited to some workflow types", caller.name);
+            return Err(
+                Problem::new(Code::Forbidden, detail).hint("name one of their runs in run_id")
+            );
+        }
+        None => {}
+    }
     let max = request.limit.map_or(1_000, |limit| limit.0);
     let filter = DlqFilter {
         id: None,
@@ -385,6 +397,7 @@ async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<DeadLetter, Proble
     let found = app.client().get_dead_letter(id).await?;
     let missing = || Problem::new(Code::NotFound, format!("there is no dead letter {id}"));
     let letter = found.ok_or_else(missing)?;
-    caller.scope(app).letter_of(&letter).await?;
+    caller.require_queue(&letter.activity_type)?;
+    caller.within_scope(app, letter.run_id).await?;
     Ok(letter)
 }

@@ -17,7 +17,6 @@ use super::extract::key_of;
 use super::problem::{Code, Problem};
 use crate::App;
 use crate::auth::{Pass, Permission, Principal};
-use crate::scope::Scope;
 
 /// Lets a request through if its token permits it, and leaves a note of who it is and what they do.
 pub(super) async fn admit(
@@ -113,9 +112,16 @@ impl Caller {
         Ok(runs.iter().copied().zip(seen).collect())
     }
 
-    /// What the caller may touch.
-    pub(super) fn scope<'a>(&'a self, app: &'a App) -> Scope<'a> {
-        Scope::new(app.store().as_ref(), self)
+    /// Refuses what concerns everybody to a token that is limited to some.
+    pub(super) fn require_unscoped(&self, what: &str) -> Result<(), Problem> {
+        if self.is_unscoped() {
+            return Ok(());
+        }
+        let detail = format!(
+            "token {:?} is limited to some types, and {what} is not",
+            self.name
+        );
+        Err(Problem::new(Code::Forbidden, detail).hint("use a token without scopes"))
     }
 
     /// Looks at the run only where the token is limited to some types.

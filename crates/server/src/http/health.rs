@@ -17,7 +17,7 @@ use crate::App;
 /// How the system stands.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct HealthView {
-    /// `healthy`; `degraded` where the load is above 80 %, a breaker is open, runs are blocked, a chore fails, something is set aside or the token file cannot be used; `unhealthy` where tasks wait and no worker takes any.
+    /// `healthy`; `degraded` where the load is above 80 %, a breaker is open, runs are blocked, a chore fails or something is set aside; `unhealthy` where tasks wait and no worker takes any.
     #[schema(value_type = String, example = "healthy")]
     status: &'static str,
     /// Workers with a fresh sign of life.
@@ -45,9 +45,6 @@ pub(super) struct HealthView {
     failing_chores: Vec<FailingChoreView>,
     /// Runs of which this process has set something aside, because the store cannot handle it: the others go on without them.
     set_aside: Vec<SetAsideView>,
-    /// Why the token file cannot be used. While this is set, tokens read before stay in force, and
-    /// revoking one of them has no effect.
-    token_file_error: Option<String>,
 }
 
 /// A chore that fails again and again.
@@ -94,7 +91,6 @@ impl From<SystemHealth> for HealthView {
             exact: health.exact,
             failing_chores: Vec::new(),
             set_aside: Vec::new(),
-            token_file_error: None,
         }
     }
 }
@@ -164,11 +160,7 @@ pub(super) async fn get_health(
     let mut view = HealthView::from(health);
     view.failing_chores = failing(app.client().chore_troubles());
     view.set_aside = set_aside(&app);
-    let problem = app.access().token_file_problem();
-    view.token_file_error = problem.map(|problem| problem.message);
-    let in_trouble = !(view.failing_chores.is_empty()
-        && view.set_aside.is_empty()
-        && view.token_file_error.is_none());
+    let in_trouble = !(view.failing_chores.is_empty() && view.set_aside.is_empty());
     if in_trouble && view.status == "healthy" {
         view.status = "degraded";
     }
@@ -180,14 +172,8 @@ pub(super) async fn get_health(
     responses((status = 200, description = "How they do", body = TaskStatsView)))]
 pub(super) async fn get_task_stats(
     State(app): State<App>,
-    caller: Caller,
+    _: Caller,
 ) -> Result<Json<TaskStatsView>, Problem> {
-    if caller.scopes.queues.is_none() && caller.scopes.workflow_types.is_some() {
-        // Totals are kept by activity type, not by the type of the run.
-        return Err(caller.too_wide("the statistics of all queues").into());
-    }
-    let limited = !caller.is_unscoped();
-    let types = limited.then_some(|name: &str| caller.may_use_queue(name));
-    let stats = app.client().task_stats_of(types).await?;
+    let stats = app.client().task_stats().await?;
     Ok(Json(stats.into()))
 }

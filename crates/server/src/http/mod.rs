@@ -10,7 +10,6 @@ mod dlq;
 mod extract;
 mod guard;
 mod health;
-mod local;
 mod metrics;
 mod openapi;
 mod probes;
@@ -21,7 +20,6 @@ mod set_aside;
 mod table;
 mod tasks;
 mod tokens;
-mod unread;
 mod views;
 mod whole;
 mod workers;
@@ -59,8 +57,7 @@ pub fn router(app: App) -> Router {
     let scraped = get(metrics::get_metrics);
     let scraped = behind(&app, Permission::Read, "get_metrics", scraped);
     let guarded = guarded(&app);
-    let is_open = app.access().is_open();
-    let router = Router::new()
+    Router::new()
         .nest(PREFIX, guarded.clone())
         .nest(ALIAS, guarded)
         .route(
@@ -75,12 +72,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(app.settings().body_bytes_max))
         .layer(CatchPanicLayer::custom(caught))
-        .layer(from_fn(unread::discard))
-        .with_state(app);
-    if is_open {
-        return router.layer(from_fn(local::require));
-    }
-    router
+        .with_state(app)
 }
 
 /// Every method of every route with the permission it takes: what the server serves, for whoever wants to check it.

@@ -34,10 +34,6 @@ pub(super) async fn readyz(State(app): State<App>) -> (StatusCode, Json<Probe>) 
     if app.draining().is_cancelled() {
         reasons.push("the server is draining".to_owned());
     }
-    if app.access().token_file_problem().is_some() {
-        // The message names a path; that is for the log and for those who may read /health.
-        reasons.push("the token file cannot be used: no revocation counts until it can".to_owned());
-    }
     match tokio::time::timeout(STORE_WAIT, app.store().clock(None)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {

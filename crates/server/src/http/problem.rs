@@ -77,11 +77,10 @@ impl Problem {
         self
     }
 
-    /// The same as the last event of a stream that ends for it: `denied` where the token is no longer
-    /// valid, `error` for anything else.
-    pub(super) fn into_event(self, name: &'static str) -> Event {
+    /// The same as the last event of a stream that ends for it.
+    pub(super) fn into_event(self) -> Event {
         let data = serde_json::to_string(&self.0).unwrap_or_default();
-        Event::default().event(name).data(data)
+        Event::default().event("denied").data(data)
     }
 
     pub(super) fn retry_after(mut self, time: Duration) -> Self {

@@ -9,7 +9,6 @@ use tracing::error;
 use super::problem::{Code, Problem};
 use super::views::FailureView;
 use crate::auth::Denied;
-use crate::scope::ScopeError;
 
 /// When to come back where nothing better is known.
 const COME_BACK: Duration = Duration::from_secs(1);
@@ -40,15 +39,6 @@ impl From<Denied> for Problem {
             Code::Forbidden
         };
         Self::new(code, denied.to_string()).hint(denied.hint())
-    }
-}
-
-impl From<ScopeError> for Problem {
-    fn from(error: ScopeError) -> Self {
-        match error {
-            ScopeError::Denied(denied) => denied.into(),
-            ScopeError::Store(error) => error.into(),
-        }
     }
 }
 

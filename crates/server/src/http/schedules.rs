@@ -204,7 +204,9 @@ pub(super) async fn create_schedule(
 ) -> Result<(StatusCode, Json<ScheduleView>), Problem> {
     caller.require_type(&request.workflow_type)?;
     check_input(&request.workflow_type, &request.input)?;
-    caller.scope(&app).schedule(&request.id).await?;
+    if let Some(replaced) = app.store().get_schedule(&request.id).await? {
+        caller.require_type(&replaced.workflow_type)?;
+    }
     let schedule = Schedule::cron(request.id, request.cron)
         .time_zone(request.time_zone)
         .workflow_named(request.workflow_type, present(request.input))

@@ -2,13 +2,11 @@
 
 mod activities;
 mod cut;
-mod doors;
 mod guarding;
 mod mistakes;
 mod noting;
 mod offers;
 mod place;
 mod remote;
-mod scopes;
 mod workflows;
 mod workman;

@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use durable_server::auth::{Access, Names, Permission, Role, TokenFile, TokenRecord};
+use durable_server::auth::{Access, Names, Permission, Role, TokenRecord};
 use durable_server::http;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -19,9 +19,6 @@ fn access() -> Access {
     let mut typed = TokenRecord::new("typed", Role::Operator, "typed");
     typed.workflow_types = Some(Names::new(["hold*"]));
     tokens.push(typed);
-    let mut queued = TokenRecord::new("queued", Role::Operator, "queued");
-    queued.queues = Some(Names::new(["add_one"]));
-    tokens.push(queued);
     let mut expired = TokenRecord::new("expired", Role::Admin, "expired");
     expired.expires_at = Some("2020-01-01T00:00:00Z".parse().unwrap());
     tokens.push(expired);
@@ -194,7 +191,7 @@ async fn tokens_are_listed_without_their_hashes() {
     world.carry(Some("admin"));
     let answer = world.get("tokens").await;
     let list = answer.expect(StatusCode::OK);
-    assert_eq!(list["tokens"].as_array().unwrap().len(), 8);
+    assert_eq!(list["tokens"].as_array().unwrap().len(), 7);
     assert!(!answer.text.contains("sha256"), "{}", answer.text);
 }
 
@@ -279,98 +276,4 @@ async fn key_of_a_run_of_another_type_leads_a_scoped_token_nowhere() {
     world.carry(Some("admin"));
     let events = world.get(&format!("/workflows/{id}/events")).await;
     assert!(!events.text.contains("signal.received"), "{}", events.text);
-}
-
-#[tokio::test]
-async fn a_token_file_that_cannot_be_read_shows_and_changes_of_it_are_audited() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("tokens.toml");
-    let token = |name: &str, role| TokenRecord::new(name, role, name);
-    let own = token("own", Role::Admin);
-    let write = |tokens: &[&TokenRecord]| {
-        let tokens = tokens.iter().copied().cloned().collect();
-        TokenFile { tokens }.write(&path).unwrap();
-    };
-    write(&[&own, &token("old", Role::Reader)]);
-    let access = Access::guarded(Vec::new(), Some(path.clone())).unwrap();
-    let mut world = World::guarded(access).await;
-    world.carry(Some("own"));
-    let ready = async |status: StatusCode| loop {
-        let answer = world.get("/readyz").await;
-        if answer.status == status {
-            break answer.text;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    };
-    ready(StatusCode::OK).await;
-    std::fs::write(&path, "[[token").unwrap();
-    let text = ready(StatusCode::SERVICE_UNAVAILABLE).await;
-    assert!(text.contains("token file"), "{text}");
-    assert!(
-        !text.contains("tokens.toml"),
-        "a probe shows no paths: {text}"
-    );
-    let health = world.get("health").await.expect(StatusCode::OK);
-    assert_eq!(health["status"], "degraded");
-    let error = health["token_file_error"].as_str().unwrap();
-    assert!(error.contains("tokens.toml"), "{error}");
-
-    write(&[&own, &token("new", Role::Worker)]);
-    ready(StatusCode::OK).await;
-    world.app.note_token_changes().await.unwrap();
-    world.app.note_token_changes().await.unwrap();
-    let audit = world.get("audit?target_kind=token").await;
-    let audit = audit.expect(StatusCode::OK);
-    let rows = audit["audit"].as_array().unwrap();
-    let seen: Vec<(&Value, &Value)> = rows
-        .iter()
-        .map(|row| (&row["action"], &row["target_id"]))
-        .collect();
-    assert_eq!(
-        seen,
-        [
-            (&json!("create_token"), &json!("new")),
-            (&json!("revoke_token"), &json!("old")),
-        ]
-    );
-}
-
-#[tokio::test]
-async fn retry_of_a_run_requeues_no_letter_of_another_queue() {
-    let mut world = World::guarded(access()).await;
-    world.carry(Some("admin"));
-    let id = world.start("failing", Value::Null).await;
-    world.ended(&id).await;
-    world.carry(Some("queued"));
-    let forbidden = StatusCode::FORBIDDEN;
-    let retry = format!("/workflows/{id}/retry");
-    let retry = world.send(world.request(Method::POST, &retry)).await;
-    retry.refused(forbidden, "forbidden");
-    let reset = format!("/workflows/{id}/reset");
-    let reset = world.post(&reset, &json!({"to_sequence": 1})).await;
-    reset.refused(forbidden, "forbidden");
-    world.carry(Some("admin"));
-    let letters = world.get("dlq").await.expect(StatusCode::OK);
-    assert_eq!(letters["dead_letters"][0]["requeue_count"], 0);
-}
-
-#[tokio::test]
-async fn statistics_of_tasks_are_of_the_queues_in_scope() {
-    let mut world = World::guarded(access()).await;
-    world.carry(Some("admin"));
-    let id = world.start("failing", Value::Null).await;
-    world.ended(&id).await;
-    let id = world.start("increment", json!(1)).await;
-    world.ended(&id).await;
-    let types = async |world: &World| {
-        let stats = world.get("tasks/stats").await.expect(StatusCode::OK);
-        let types = stats["by_activity_type"].as_object().unwrap().clone();
-        types.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
-    };
-    assert_eq!(types(&world).await, ["add_one", "break_down"]);
-    world.carry(Some("queued"));
-    assert_eq!(types(&world).await, ["add_one"]);
-    world.carry(Some("typed"));
-    let answer = world.get("tasks/stats").await;
-    answer.refused(StatusCode::FORBIDDEN, "forbidden");
 }

@@ -3,9 +3,6 @@
 use std::time::Duration;
 
 use durable_server::auth::{Access, Role, TokenFile, TokenRecord};
-use everruns_durable::Engine;
-use everruns_durable::codec::{CodecError, PayloadCodec};
-use everruns_durable::core::Payload;
 use futures_util::StreamExt as _;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -145,47 +142,4 @@ async fn metrics_begin_with_a_snapshot() {
     let series = world.get("metrics/timeseries").await.expect(StatusCode::OK);
     assert_eq!(series["interval_ms"], 10_000);
     assert_eq!(series["points"][0], point);
-}
-
-/// Keeps payloads as they are, and cannot read one of them.
-struct Forgetful;
-
-#[everruns_durable::prelude::async_trait]
-impl PayloadCodec for Forgetful {
-    fn name(&self) -> String {
-        "forgetful".to_owned()
-    }
-
-    async fn encode(&self, payload: Payload) -> Result<Payload, CodecError> {
-        Ok(payload)
-    }
-
-    async fn decode(&self, payload: Payload) -> Result<Payload, CodecError> {
-        if payload.as_bytes() == b"\"lost\"" {
-            return Err(CodecError::UnknownKey("old".to_owned()));
-        }
-        Ok(payload)
-    }
-}
-
-#[tokio::test]
-async fn history_that_cannot_be_read_is_no_end() {
-    let engine = Engine::in_memory().codec(Forgetful);
-    let world = World::with(engine, Access::open(), None).await;
-    let program = json!({"steps": [
-        {"do": "wait_signal", "name": "go"},
-        {"do": "return", "value": {"$concat": ["lo", "st"]}}
-    ]});
-    let id = world.start("durable.program", program).await;
-    let path = format!("/workflows/{id}/events/stream");
-    let response = world.request(Method::GET, &path).send().await.unwrap();
-    let signal = json!({"signal_type": "go", "payload": 1});
-    let sent = world
-        .post(&format!("/workflows/{id}/signal"), &signal)
-        .await;
-    sent.expect(StatusCode::ACCEPTED);
-    let all = tokio::time::timeout(PATIENCE, read(response, |_| false)).await;
-    let text = all.expect("the stream ends");
-    assert!(text.contains("event: error"), "{text}");
-    assert!(!text.contains("event: end"), "{text}");
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use durable_core::{CircuitState, Payload};
-use everruns_durable::persistence::limits::{AUDIT_DAYS, AUDIT_TEXT_BYTES_MAX, ID_BYTES_MAX};
+use everruns_durable::persistence::limits::{AUDIT_DAYS, ID_BYTES_MAX};
 use everruns_durable::persistence::model::{
     AuditFilter, AuditKind, AuditNote, AuditNotes, AuditRecord, AuditTarget, BreakerRecord,
-    DeadLetterDecision, DecisionOutcome, DlqFilter, Page, PurgeOld, PurgeRuns, ReusePolicy,
-    SendSignal, SendUpdate, StartOutcome, StartRun, TerminateOutcome, TerminateRun, TurnOutcome,
-    WorkerStatus, after,
+    DeadLetterDecision, DecisionOutcome, DlqFilter, Page, PurgeRuns, ReusePolicy, SendSignal,
+    SendUpdate, StartOutcome, StartRun, TerminateOutcome, TerminateRun, TurnOutcome, WorkerStatus,
+    after,
 };
 use everruns_durable::persistence::{StoreError, WorkflowEventStore};
 use uuid::Uuid;
@@ -37,8 +37,6 @@ claims! { "audited":
     rows_are_listed_newest_first_by_every_filter,
     rows_go_when_their_time_of_keeping_is_over,
     a_note_that_cannot_be_stored_is_refused,
-    purges_of_old_rows_leave_a_row_with_their_bounds,
-    a_change_outside_the_store_is_noted,
 }
 
 fn note(w: &World, action: &str) -> AuditNote {
@@ -568,61 +566,4 @@ async fn a_note_that_cannot_be_stored_is_refused(w: &World) {
         let each = AuditNotes::Each(vec![Some(good.clone()), Some(bad.clone())]);
         assert!(w.store.audited(each).is_err(), "{bad:?}");
     }
-}
-
-async fn purges_of_old_rows_leave_a_row_with_their_bounds(w: &World) {
-    let purge = PurgeRuns {
-        finished_before: w.instant(),
-        max: 10,
-        first_shard: 0,
-        now: w.now(),
-    };
-    let old = PurgeOld {
-        logs_before: w.now(),
-        max: 10,
-        now: w.now(),
-        ..PurgeOld::default()
-    };
-    w.store.purge_runs(purge.clone()).await.expect("purge_runs");
-    assert_eq!(rows(w).await, [], "the store's own chores are not noted");
-    view(w, "purge_runs")
-        .purge_runs(purge)
-        .await
-        .expect("purge_runs");
-    view(w, "purge_old")
-        .purge_old(old)
-        .await
-        .expect("purge_old");
-    let of = |id: &str| (AuditKind::Retention, id.to_owned());
-    assert_eq!(targets(w).await, [of("runs"), of("details")]);
-    let found = rows(w).await;
-    let before = serde_json::to_value(w.instant()).expect("an instant");
-    let detail = |row: &AuditRecord| row.detail.to_value::<serde_json::Value>().expect("JSON");
-    assert_eq!(detail(&found[0])["finished_before"], before);
-    assert_eq!(detail(&found[0])["max"], 10);
-    assert_eq!(detail(&found[1])["logs_before"], before);
-}
-
-async fn a_change_outside_the_store_is_noted(w: &World) {
-    let target = |id: &str| AuditTarget {
-        kind: AuditKind::Token,
-        id: id.to_owned(),
-    };
-    let detail = || json("{\"role\":\"reader\"}");
-    let noted = view(w, "create_token");
-    let kept = noted.note_change(target("ci"), detail()).await;
-    kept.expect("note_change");
-    let large = json(&format!("\"{}\"", "x".repeat(AUDIT_TEXT_BYTES_MAX)));
-    assert!(noted.note_change(target("ci"), large).await.is_err());
-    let long = "x".repeat(ID_BYTES_MAX + 1);
-    assert!(noted.note_change(target(&long), detail()).await.is_err());
-    let unnoted = w.store.note_change(target("other"), detail()).await;
-    unnoted.expect("note_change");
-    let found = rows(w).await;
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(
-        (&found[0].target, &found[0].detail),
-        (&target("ci"), &detail())
-    );
-    assert_eq!(&*found[0].action, "create_token");
 }

@@ -36,7 +36,6 @@ claims! { "starts":
     a_deleted_run_id_is_refused,
     a_key_is_free_again_when_its_run_is_deleted,
     a_business_id_is_free_again_when_its_last_run_is_deleted,
-    a_start_meets_only_runs_of_the_types_it_names,
 }
 
 async fn a_started_run_is_pending_and_ready(w: &World) {
@@ -535,39 +534,4 @@ impl World {
         }
         run_id
     }
-}
-
-async fn a_start_meets_only_runs_of_the_types_it_names(w: &World) {
-    for policy in [
-        ReusePolicy::AllowDuplicate,
-        ReusePolicy::RejectDuplicate,
-        ReusePolicy::AllowDuplicateFailedOnly,
-        ReusePolicy::TerminateIfRunning,
-    ] {
-        let id = format!("{policy:?}");
-        let foreign = w
-            .start_one(w.reusing(&id, ReusePolicy::AllowDuplicate))
-            .await;
-        let mut start = w.reusing(&id, policy);
-        start.workflow_type = "other".to_owned();
-        start.meets_only = Some(vec!["other*".to_owned()]);
-        let (run_id, mut bringing) = (start.run_id, start.clone());
-        let refused = StartOutcome::Rejected(StartRejection::Foreign { run_id });
-        assert_eq!(w.try_start(start).await, refused, "{policy:?}");
-        bringing.signals = vec![w.new_signal("s")];
-        assert_eq!(w.try_start(bringing).await, refused, "{policy:?}");
-        let run = w.run(foreign).await;
-        assert_eq!((run.status, run.arrivals), (WorkflowStatus::Pending, 0));
-    }
-    let start = |types: &str| {
-        let mut start = w.reusing("own", ReusePolicy::TerminateIfRunning);
-        start.meets_only = Some(vec![types.to_owned()]);
-        start
-    };
-    // Without a run of that id there is none to meet; one of a type that is named may be ended.
-    let first = w.start_one(start("other")).await;
-    w.start_one(start(WORKFLOW)).await;
-    assert!(w.run(first).await.status.is_terminal());
-    let prefix: String = WORKFLOW.chars().take(3).chain(['*']).collect();
-    w.start_one(start(&prefix)).await;
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use durable_core::{Payload, Timestamp};
 use everruns_durable::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, AuditTarget, BlockRun, BreakerRecord,
-    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter,
-    DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue,
-    Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld,
-    PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount,
-    RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
-    ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
-    StepLogFilter, StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult,
-    TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BlockRun, BreakerRecord, ClaimOutbox,
+    ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter, DeadLetterDecision,
+    DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue, Fired, Glance,
+    History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns,
+    PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter,
+    RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome,
+    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
+    StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult, TerminateOutcome,
+    TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes, WorkerBeat, WorkerFilter,
+    WorkerInfo, WorkerStatus,
 };
 use everruns_durable::persistence::{
     Bell, Shards, StoreError, StoreResult, WorkerPort, WorkflowEventStore,
@@ -356,14 +356,6 @@ unreliable! { WorkflowEventStore {
                 counts: Arc::clone(&self.counts),
             }) as _
         }))
-    }
-
-    fn accepts_now(&self) -> bool {
-        self.inner.accepts_now()
-    }
-
-    async fn note_change(&self, target: AuditTarget, detail: Payload) -> StoreResult<()> {
-        self.inner.note_change(target, detail).await
     }
 
     async fn list_audit(&self, filter: AuditFilter, page: Page) -> StoreResult<Vec<AuditRecord>> {

@@ -165,6 +165,6 @@ impl World {
 
     /// Everything the store holds.
     pub async fn everything(&self) -> Dump {
-        self.source.dump().await.expect("dump")
+        self.store.dump().await.expect("dump")
     }
 }

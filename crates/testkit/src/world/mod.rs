@@ -36,8 +36,6 @@ pub const LEASE: Duration = Duration::from_secs(15);
 pub struct World {
     /// The store.
     pub store: Arc<dyn WorkflowEventStore>,
-    /// The store that dumps are taken of, where `store` is only a way to it.
-    source: Arc<dyn WorkflowEventStore>,
     clock: Mutex<Timestamp>,
     ids: AtomicU64,
 }
@@ -46,19 +44,9 @@ impl World {
     /// A world around a store, at a fixed instant.
     #[must_use]
     pub fn new(store: Arc<dyn WorkflowEventStore>) -> Self {
-        Self::through(Arc::clone(&store), store)
-    }
-
-    /// A world around a way to a store, such as a server, that gives no dumps.
-    #[must_use]
-    pub fn through(
-        store: Arc<dyn WorkflowEventStore>,
-        source: Arc<dyn WorkflowEventStore>,
-    ) -> Self {
         let start = Timestamp::from_second(1_800_000_000).expect("an instant in 2027");
         Self {
             store,
-            source,
             clock: Mutex::new(start),
             ids: AtomicU64::new(1),
         }
@@ -368,7 +356,7 @@ impl World {
 
     /// All that belongs to a run.
     pub async fn dump(&self, run_id: Uuid) -> RunDump {
-        let dump = self.source.dump().await.expect("dump");
+        let dump = self.store.dump().await.expect("dump");
         dump.runs
             .into_iter()
             .find(|run| run.run.id == run_id)

@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use super::CodecStore;
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, AuditTarget, Awaited, BlockRun,
-    BreakerRecord, ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit,
-    DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome,
-    FireDue, Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page,
-    PurgeOld, PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord,
-    RunCount, RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, Awaited, BlockRun, BreakerRecord,
+    ClaimOutbox, ClaimTasks, ClaimTurns, ClaimedTask, ClaimedTurn, CountLimit, DeadLetter,
+    DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FinishOutcome, FireDue,
+    Fired, Glance, History, LeaseExtension, LeaseState, OutboxRecord, OutboxReport, Page, PurgeOld,
+    PurgeRuns, PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount,
+    RunFilter, RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire,
     ScheduleOutcome, ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun,
     StepLogFilter, StepLogPage, StoreCounts, TaskFilter, TaskRecord, TaskRelease, TaskResult,
     TerminateOutcome, TerminateRun, TurnCommit, TurnOutcome, UpdateRecord, WaitingTypes,
@@ -120,7 +120,6 @@ coded! { WorkflowEventStore {
     fn list_step_logs(filter: StepLogFilter, page: Page) -> StepLogPage => decoded;
     fn list_events(run_id: Uuid, after: i64, limit: usize) -> Option<History> => decoded;
     fn list_audit(filter: AuditFilter, page: Page) -> Vec<AuditRecord> => as_is;
-    fn note_change(target: AuditTarget, detail: Payload) -> () => as_is;
     fn glance(now: Option<Timestamp>) -> Glance => as_is;
     fn counts() -> StoreCounts => as_is;
     fn count_waiting(at_most: u64) -> u64 => as_is;
@@ -145,10 +144,6 @@ coded! { WorkflowEventStore {
 
     fn announces(&self) -> bool {
         self.inner.announces()
-    }
-
-    fn accepts_now(&self) -> bool {
-        self.inner.accepts_now()
     }
 
     fn transactions(&self) -> Option<Arc<dyn Transactions>> {

@@ -71,18 +71,6 @@ impl MemoryStore {
     }
 }
 
-impl MemoryStore {
-    /// Notes a change that no single write makes, if anybody is noted.
-    pub(super) fn note_only(&self, now: Option<Timestamp>, change: impl FnOnce() -> Change) {
-        if let Some(noting) = &self.noting {
-            let change = change();
-            self.write_at(now, |state, now| {
-                state.put_audit(noting.row(noting.reserve(1), 0, change, now));
-            });
-        }
-    }
-}
-
 impl State {
     fn put_audit(&mut self, row: Option<AuditRecord>) {
         self.audit.extend(row.map(|row| (row.id, row)));

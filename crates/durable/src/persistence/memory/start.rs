@@ -74,12 +74,7 @@ impl State {
 
     /// The business id was used before, last by the run `last`.
     fn decide_reuse(&self, start: &StartRun, last: Uuid) -> Decision {
-        let run = self.at(last).run();
-        if !start.may_meet(&run.workflow_type) {
-            let run_id = start.run_id;
-            return Decision::Refuse(StartRejection::Foreign { run_id });
-        }
-        let status = run.status;
+        let status = self.at(last).run().status;
         if brings_news(start) && !status.is_terminal() {
             return Decision::Existing(last);
         }

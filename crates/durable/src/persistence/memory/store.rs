@@ -15,14 +15,14 @@ use crate::persistence::limits::{PAGE_ROWS_MAX, ROLLUP_ROWS_MAX};
 use crate::persistence::limits::{check_batch, check_id, check_page, check_payload};
 use crate::persistence::model::cut;
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, AuditTarget, BreakerRecord, ClaimOutbox,
-    CountLimit, DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump,
-    FireDue, Fired, Glance, History, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns,
-    PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter,
-    RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome,
-    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
-    StepLogPage, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, CountLimit,
+    DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FireDue,
+    Fired, Glance, History, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns, PurgedOld,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter, RunMark,
+    RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome, ScheduleRecord,
+    SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter, StepLogPage,
+    StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus,
 };
 use crate::persistence::trays::LocalBell;
 use crate::persistence::{Bell, Shards, StoreResult, WorkflowEventStore, check};
@@ -399,12 +399,6 @@ impl WorkflowEventStore for MemoryStore {
         Ok(self.read(State::counts))
     }
 
-    async fn note_change(&self, target: AuditTarget, detail: Payload) -> StoreResult<()> {
-        let change = audit::outside(target, detail)?;
-        self.note_only(None, || change);
-        Ok(())
-    }
-
     async fn run_marks(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunMark>>> {
         check_batch("the number of runs", run_ids.len())?;
         let mark = |run: &RunRecord| RunMark {
@@ -430,12 +424,10 @@ impl WorkflowEventStore for MemoryStore {
     // ---- retention and proof ------------------------------------------------------------------
 
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64> {
-        self.note_only(purge.now, || audit::runs_purged(&purge));
         Ok(self.write_at(purge.now, |state, now| state.purge_runs(&purge, now)))
     }
 
     async fn purge_old(&self, purge: PurgeOld) -> StoreResult<PurgedOld> {
-        self.note_only(purge.now, || audit::details_purged(&purge));
         Ok(self.write_at(purge.now, |state, now| state.purge_old(&purge, now)))
     }
 

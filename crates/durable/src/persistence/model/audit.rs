@@ -88,23 +88,17 @@ pub enum AuditKind {
     Worker,
     /// A circuit breaker, by its key.
     Breaker,
-    /// Old rows that a purge deletes: `runs`, or `details` of runs that go on.
-    Retention,
-    /// A token of the server, by its name.
-    Token,
 }
 
 impl AuditKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 6] = [
         Self::Run,
         Self::DeadLetter,
         Self::DeadLetters,
         Self::Schedule,
         Self::Worker,
         Self::Breaker,
-        Self::Retention,
-        Self::Token,
     ];
 
     /// The stored name.
@@ -117,8 +111,6 @@ impl AuditKind {
             Self::Schedule => "schedule",
             Self::Worker => "worker",
             Self::Breaker => "breaker",
-            Self::Retention => "retention",
-            Self::Token => "token",
         }
     }
 

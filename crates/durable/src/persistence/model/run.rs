@@ -290,11 +290,6 @@ pub struct StartRun {
     pub owner: Option<OwnerRequest>,
     /// Stands for the start as it was before a codec changed its input; absent where none did.
     pub sealed_fingerprint: Option<i64>,
-    /// Workflow types that the last run with the same business id may have, each exact or with a `*`
-    /// at its end; absent: any. For callers that may touch some types only: the store compares in
-    /// the same commit, so that no run of another type is ended, signalled or replaced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub meets_only: Option<Vec<String>>,
 }
 
 impl StartRun {
@@ -318,19 +313,7 @@ impl StartRun {
             updates: Vec::new(),
             owner: None,
             sealed_fingerprint: None,
-            meets_only: None,
         }
-    }
-
-    /// Whether the last run with its business id may be of this type.
-    #[must_use]
-    pub fn may_meet(&self, workflow_type: &str) -> bool {
-        let covers = |name: &String| match name.strip_suffix('*') {
-            Some(prefix) => workflow_type.starts_with(prefix),
-            None => name == workflow_type,
-        };
-        let types = self.meets_only.as_ref();
-        types.is_none_or(|types| types.iter().any(covers))
     }
 
     /// Whether nothing but its id decides which run it means, and it brings nothing along: no workflow id, key, signals, updates.
@@ -454,12 +437,6 @@ pub enum StartRejection {
         run_id: Uuid,
         /// How it ended.
         status: WorkflowStatus,
-    },
-    /// The last run with this business id is of a type that the start may not meet. It is not named.
-    #[error("the workflow id belongs to a run of a workflow type that this start may not meet")]
-    Foreign {
-        /// The run that was to be started.
-        run_id: Uuid,
     },
     /// A run with this id was deleted; the id cannot be used again.
     #[error("run {run_id} was deleted; start with a new id")]

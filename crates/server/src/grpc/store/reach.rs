@@ -3,41 +3,41 @@
 use std::collections::BTreeSet;
 
 use everruns_durable::Client;
-use everruns_durable::persistence::model::StartRun;
 use everruns_durable::persistence::{StoreError, StoreResult};
 use everruns_durable::remote::{Method, Permit, Touched};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tonic::async_trait;
+use uuid::Uuid;
 
 use crate::auth::{Denied, Principal};
-use crate::scope::{self, Scope, ScopeError};
+use crate::namesake;
+
+/// Runs whose types are looked up side by side.
+const SIDE_BY_SIDE: usize = 16;
 
 /// What one caller may reach.
 pub(super) struct Reach {
     client: Client,
     principal: Principal,
-    accepts_now: bool,
 }
 
 impl Reach {
-    pub(super) const fn new(client: Client, principal: Principal, accepts_now: bool) -> Self {
-        Self {
-            client,
-            principal,
-            accepts_now,
+    pub(super) const fn new(client: Client, principal: Principal) -> Self {
+        Self { client, principal }
+    }
+
+    /// A run of a type that is out of scope; one that does not exist is nobody's.
+    async fn require_run(&self, run_id: Uuid) -> StoreResult<()> {
+        let found = self.client.store().summarize_runs(&[run_id]).await?.pop();
+        match found.flatten() {
+            Some(run) => within(self.principal.require_type(&run.workflow_type)),
+            None => Ok(()),
         }
     }
 }
 
 #[async_trait]
 impl Permit for Reach {
-    fn fence(&self, start: &mut StartRun) {
-        scope::fence(&self.principal, start);
-    }
-
-    fn accepts_now(&self) -> bool {
-        self.accepts_now
-    }
-
     async fn permit(&self, method: Method, touched: &[Touched<'_>]) -> StoreResult<()> {
         let is_start = |touched: &Touched<'_>| matches!(touched, Touched::Start(_));
         if touched.iter().any(is_start) {
@@ -57,45 +57,37 @@ impl Permit for Reach {
             return Ok(());
         }
         if method.is_beyond_scopes() || touched.contains(&Touched::All) {
-            return within(principal.require_unscoped(method.name()));
+            return Err(StoreError::Denied(format!(
+                "token {} is limited to some queues and workflow types, and {} is about all of them; use a token without scopes",
+                principal.name,
+                method.name()
+            )));
         }
-        let store = self.client.store().as_ref();
-        let scope = Scope::new(store, principal);
-        let (mut runs, mut workers) = (Vec::new(), BTreeSet::new());
+        let mut runs = BTreeSet::new();
         for touched in touched {
             match *touched {
                 Touched::WorkflowType(name) => within(principal.require_type(name))?,
                 Touched::Start(start) => {
+                    within(principal.require_type(&start.workflow_type))?;
+                    let store = self.client.store().as_ref();
                     let workflow_id = start.business_id.as_deref();
-                    scope.start(&start.workflow_type, workflow_id).await?;
+                    within(namesake::check(store, principal, workflow_id).await?)?;
                 }
                 Touched::Queue(name) => within(principal.require_queue(name))?,
-                Touched::Run(run_id) | Touched::Turn { run_id, .. } => runs.push(run_id),
-                Touched::Letter(id) => scope.letter(id).await?,
-                Touched::Schedule(id) => scope.schedule(id).await?,
-                Touched::Worker(id) => {
-                    workers.insert(id);
+                Touched::Run(run_id) | Touched::Turn { run_id, .. } => {
+                    runs.insert(run_id);
                 }
-                Touched::Registration(worker) => {
-                    scope.hosts(worker)?;
-                    // Nor may it take the name of a worker that is out of scope.
-                    workers.insert(&*worker.id);
-                }
-                Touched::Breaker(key) if method == Method::reset_breaker => scope.breaker(key)?,
-                Touched::Breaker(key) => scope.breaker_of_tasks(key)?,
-                Touched::OnceKey(key) => scope.once(key).await?,
-                Touched::Tasks { queue, run_id } => scope.tasks(queue, run_id).await?,
-                Touched::AllRuns if principal.scopes.workflow_types.is_some() => {
-                    within(Err(principal.too_wide("a list over all workflow types")))?;
-                }
-                Touched::Name(_) | Touched::AllRuns | Touched::All => {}
+                Touched::All => {}
             }
         }
-        scope.workers(&workers).await?;
-        Ok(scope.runs(&runs).await?)
+        stream::iter(runs)
+            .map(|run_id| self.require_run(run_id))
+            .buffer_unordered(SIDE_BY_SIDE)
+            .try_collect()
+            .await
     }
 }
 
 fn within(answer: Result<(), Denied>) -> StoreResult<()> {
-    Ok(answer.map_err(ScopeError::from)?)
+    answer.map_err(|denied| StoreError::Denied(format!("{denied}; {}", denied.hint())))
 }

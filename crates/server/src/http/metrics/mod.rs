@@ -63,7 +63,7 @@ pub(super) async fn stream_metrics(
                 () = app.draining().cancelled() => {
                     return Some((Ok(Event::default().event("goaway").data("{}")), None));
                 }
-                denied = pass.lost() => return Some((Ok(Problem::from(denied).into_event("denied")), None)),
+                denied = pass.lost() => return Some((Ok(Problem::from(denied).into_event()), None)),
                 changed = newest.changed() => changed.ok()?,
             }
             let point = newest.borrow_and_update().clone();

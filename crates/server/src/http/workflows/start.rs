@@ -23,7 +23,6 @@ use crate::http::problem::{Code, Problem};
 use crate::http::views::{AttributeView, AttributeViews, attributes_from};
 use crate::http::whole::Whole;
 use crate::namesake;
-use crate::scope::may_meet;
 
 /// A run to start.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -161,14 +160,9 @@ async fn started(
 impl StartRequest {
     /// A start may signal, end or show the run that has its workflow id already: it has to be within the caller's scope too.
     async fn begin(self, app: &App, caller: &Caller) -> Result<Start<Untyped>, Problem> {
-        let scope = caller.scope(app);
-        let workflow_id = self.workflow_id.as_deref();
-        scope.start(&self.workflow_type, workflow_id).await?;
-        let start = self.into_start(&caller.acting(app)?);
-        Ok(match may_meet(caller) {
-            Some(types) => start.meets_only(types),
-            None => start,
-        })
+        let store = app.store().as_ref();
+        namesake::check(store, caller, self.workflow_id.as_deref()).await??;
+        Ok(self.into_start(&caller.acting(app)?))
     }
 
     /// Refuses what is out of scope or can be seen to be wrong now.

@@ -38,9 +38,8 @@ pub(in crate::http) struct StreamParams {
 }
 
 /// A run's events as server-sent events, those of the past first. Each has its number as its id, so that a reader that comes back with
-/// `Last-Event-ID` misses none. When the run has ended, `event: end` closes the stream; `event: goaway` says that this server stops,
-/// `event: denied`, with a problem as its data, that the token is no longer valid, and `event: error`, likewise with a problem, that the
-/// rest of the history cannot be read.
+/// `Last-Event-ID` misses none. When the run has ended, `event: end` closes the stream; `event: goaway` says that this server stops, and
+/// `event: denied`, with a problem as its data, that the token counts no more.
 #[utoipa::path(get, path = "/workflows/{id}/events/stream", tag = "workflows",
     params(("id" = Uuid, Path, description = "The run"), StreamParams, ("Last-Event-ID" = Option<i64>, Header, description = "The last event that was read")),
     responses((status = 200, description = "The stream", body = String, content_type = "text/event-stream")))]
@@ -127,9 +126,7 @@ impl Follow {
                     unread = true;
                     (Vec::new(), false)
                 }
-                // The run has not ended: a reader that was told so would take what it has for the
-                // whole history.
-                Err(error) => return self.fail(error.into()),
+                Err(_) => return self.close(Vec::new(), "end"),
             };
             if ended {
                 return self.close(batch, "end");
@@ -160,12 +157,7 @@ impl Follow {
 
     fn deny(&mut self, denied: Denied) -> Option<Vec<Event>> {
         self.over = true;
-        Some(vec![Problem::from(denied).into_event("denied")])
-    }
-
-    fn fail(&mut self, problem: Problem) -> Option<Vec<Event>> {
-        self.over = true;
-        Some(vec![problem.into_event("error")])
+        Some(vec![Problem::from(denied).into_event()])
     }
 
     fn close(&mut self, mut batch: Vec<Event>, why: &'static str) -> Option<Vec<Event>> {

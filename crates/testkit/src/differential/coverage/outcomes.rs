@@ -204,7 +204,6 @@ fn start(start: &StartRun, outcome: &StartOutcome) -> &'static str {
             StartRejection::KeyConflict { .. } => "rejected, key conflict",
             StartRejection::DuplicateBusinessId { .. } => "rejected, duplicate business id",
             StartRejection::RunFinished { .. } => "rejected, run finished",
-            StartRejection::Foreign { .. } => "rejected, foreign",
             StartRejection::Deleted { .. } => "rejected, deleted",
         },
     }

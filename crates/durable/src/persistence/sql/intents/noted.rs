@@ -95,35 +95,6 @@ impl<I: Noticeable> Intent for Noted<I> {
     }
 }
 
-/// A change that no single write makes, such as a purge in many commits: nothing but its row.
-#[derive(Debug)]
-pub(crate) struct NoteOnly {
-    pub(crate) change: Change,
-    pub(crate) now: Option<Timestamp>,
-}
-
-impl Intent for NoteOnly {
-    type Answer = ();
-
-    fn at(&self) -> Option<Timestamp> {
-        self.now
-    }
-
-    async fn plan<T: Tx>(&self, _: &mut T) -> StoreResult<(Self::Answer, Changes)> {
-        Ok(((), Changes::default()))
-    }
-}
-
-impl Noticeable for NoteOnly {
-    fn items(&self) -> usize {
-        1
-    }
-
-    fn changed(&self, (): &(), _: &Changes) -> Vec<(usize, Change)> {
-        vec![(0, self.change.clone())]
-    }
-}
-
 /// Items with their answers, of which some changed something.
 fn of_each<I, A>(
     items: &[I],

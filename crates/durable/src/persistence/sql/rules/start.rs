@@ -75,12 +75,9 @@ impl Work {
             .as_deref()
             .and_then(|id| self.run_of_key(KeyKind::Business, id))
         {
-            let run = self.run(last);
-            if run.is_some_and(|run| !start.may_meet(&run.workflow_type)) {
-                let run_id = start.run_id;
-                return StartOutcome::Rejected(StartRejection::Foreign { run_id });
-            }
-            let status = run.map_or(WorkflowStatus::Pending, |run| run.status);
+            let status = self
+                .run(last)
+                .map_or(WorkflowStatus::Pending, |run| run.status);
             if brings_facts(start) && !status.is_terminal() {
                 return self.join_existing(last, start);
             }

@@ -7,11 +7,9 @@ mod retention;
 
 use std::sync::Arc;
 
-use durable_core::Timestamp;
-
-use super::intents::noted::{NoteOnly, Noted, Noticeable};
+use super::intents::noted::{Noted, Noticeable};
 use super::tx::{Concern, Database};
-use crate::persistence::audit::{Change, Noting};
+use crate::persistence::audit::Noting;
 use crate::persistence::{Asides, StoreResult};
 
 /// A store over a SQL database.
@@ -60,15 +58,6 @@ impl<D: Database> SqlStore<D> {
             }
             None => self.database.write(concern, intent).await,
         }
-    }
-
-    /// Notes a change that no single write makes, if somebody is noted.
-    async fn note_only(&self, change: Change, now: Option<Timestamp>) -> StoreResult<()> {
-        if self.noting.is_none() {
-            return Ok(());
-        }
-        let note = NoteOnly { change, now };
-        self.write_noted(Concern::Registry, note).await
     }
 
     /// [`Self::write_noted`] for a part of a call, in which its items have these places; `first` is what [`Self::reserve`] answered.

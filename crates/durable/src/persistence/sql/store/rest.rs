@@ -8,17 +8,17 @@ use durable_core::{AttributeValue, Payload, Timestamp};
 use uuid::Uuid;
 
 use super::{SqlStore, keep};
-use crate::persistence::audit::{self, Noting};
+use crate::persistence::audit::Noting;
 use crate::persistence::limits::{COUNT_WAITING_MAX, PAGE_ROWS_MAX};
 use crate::persistence::model::{
-    Attributes, AuditFilter, AuditNotes, AuditRecord, AuditTarget, BreakerRecord, ClaimOutbox,
-    CountLimit, DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump,
-    FireDue, Fired, Glance, History, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns,
-    PurgedOld, ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter,
-    RunMark, RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome,
-    ScheduleRecord, SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter,
-    StepLogPage, StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord,
-    WorkerBeat, WorkerFilter, WorkerInfo, WorkerStatus, cut,
+    Attributes, AuditFilter, AuditNotes, AuditRecord, BreakerRecord, ClaimOutbox, CountLimit,
+    DeadLetter, DeadLetterDecision, DecisionOutcome, DeleteOutcome, DlqFilter, Dump, FireDue,
+    Fired, Glance, History, OutboxRecord, OutboxReport, Page, PurgeOld, PurgeRuns, PurgedOld,
+    ReapLeases, ReapedTask, RelayMessages, Relayed, RollupRecord, RunCount, RunFilter, RunMark,
+    RunPage, RunRecord, RunSummary, ScheduleFilter, ScheduleFire, ScheduleOutcome, ScheduleRecord,
+    SendOutcome, SendSignal, SendUpdate, StartOutcome, StartRun, StepLogFilter, StepLogPage,
+    StoreCounts, TaskFilter, TaskRecord, TerminateOutcome, TerminateRun, UpdateRecord, WorkerBeat,
+    WorkerFilter, WorkerInfo, WorkerStatus, cut,
 };
 use crate::persistence::sql::intents::dead_letters::DecideDeadLetter;
 use crate::persistence::sql::intents::outbox::{ClaimOutboxOf, FinishOutbox};
@@ -479,24 +479,15 @@ impl<D: Database> WorkflowEventStore for SqlStore<D> {
         self.database.count_waiting(at_most).await
     }
 
-    async fn note_change(&self, target: AuditTarget, detail: Payload) -> StoreResult<()> {
-        let change = audit::outside(target, detail)?;
-        self.note_only(change, None).await
-    }
-
     async fn rollups(&self, from: Timestamp) -> StoreResult<Vec<RollupRecord>> {
         self.database.rollups(from).await
     }
 
     async fn purge_runs(&self, purge: PurgeRuns) -> StoreResult<u64> {
-        self.note_only(audit::runs_purged(&purge), purge.now)
-            .await?;
         self.purge_ended(purge).await
     }
 
     async fn purge_old(&self, purge: PurgeOld) -> StoreResult<PurgedOld> {
-        self.note_only(audit::details_purged(&purge), purge.now)
-            .await?;
         self.purge_details(purge).await
     }
 
