@@ -12,7 +12,7 @@ use everruns_durable::persistence::model::{
 use uuid::Uuid;
 
 use crate::World;
-use crate::world::{at_once, json, one};
+use crate::world::{at_once, json, one, patient};
 
 claims! { "signals":
     a_signal_waits_as_a_fact_with_its_arrival_number,
@@ -407,7 +407,8 @@ async fn sixty_four_senders_at_once_lose_no_signal(w: &World) {
             async move {
                 for signal in signals {
                     let send = SendSignal { run_id, signal };
-                    accepted(&one(store.send_signals(vec![send], now).await));
+                    let sent = patient(|| store.send_signals(vec![send.clone()], now)).await;
+                    accepted(&one(sent));
                 }
             }
         })
@@ -434,7 +435,7 @@ async fn one_signal_from_sixty_four_senders_at_once_is_one(w: &World) {
             let (store, signal) = (w.store.clone(), signal.clone());
             async move {
                 let send = SendSignal { run_id, signal };
-                one(store.send_signals(vec![send], now).await)
+                one(patient(|| store.send_signals(vec![send.clone()], now)).await)
             }
         })
         .collect();

@@ -10,7 +10,7 @@ use everruns_durable::persistence::model::{
 use uuid::Uuid;
 
 use crate::World;
-use crate::world::{LEASE, WORKER, WORKFLOW, at_once, json, one, trace};
+use crate::world::{LEASE, WORKER, WORKFLOW, at_once, json, one, patient, trace};
 
 claims! { "starts":
     a_started_run_is_pending_and_ready,
@@ -162,7 +162,7 @@ async fn a_repeated_start_after_the_end_answers_the_ended_run(w: &World) {
 async fn start_at_once(w: &World, starts: Vec<StartRun>) -> Vec<StartOutcome> {
     let clients = starts.into_iter().map(|start| {
         let (store, now) = (w.store.clone(), w.now());
-        async move { one(store.start_runs(vec![start], now).await) }
+        async move { one(patient(|| store.start_runs(vec![start.clone()], now)).await) }
     });
     at_once(clients.collect()).await
 }

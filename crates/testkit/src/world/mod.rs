@@ -13,7 +13,7 @@ use everruns_durable::persistence::model::{
     RelayMessages, Relayed, RunDump, RunRecord, SendOutcome, SendSignal, StartOutcome, StartRun,
     TaskLease, TaskOutcome, TaskResult, TurnCommit, TurnOutcome,
 };
-use everruns_durable::persistence::{StoreResult, WorkflowEventStore};
+use everruns_durable::persistence::{StoreError, StoreResult, WorkflowEventStore};
 use parking_lot::Mutex;
 use tokio::sync::Barrier;
 use uuid::Uuid;
@@ -414,6 +414,20 @@ pub(crate) fn as_unread(fact: WorkflowEvent) -> WorkflowEvent {
 #[must_use]
 pub fn json(text: &str) -> Payload {
     Payload::from_json_text(text.to_owned()).expect("a test's JSON is JSON")
+}
+
+/// Asks again as long as other callers of the same test hold the rows: a store answers
+/// [`StoreError::Busy`] after a while, has written nothing then, and its callers ask again.
+pub async fn patient<T, F>(call: impl Fn() -> F) -> StoreResult<T>
+where
+    F: Future<Output = StoreResult<T>>,
+{
+    loop {
+        match call().await {
+            Err(StoreError::Busy { .. }) => tokio::task::yield_now().await,
+            answer => return answer,
+        }
+    }
 }
 
 /// The one answer to one item.
