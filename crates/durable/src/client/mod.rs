@@ -83,8 +83,6 @@ struct Shared {
     /// Places for calls that wait at the other end of the store: enough for those who wait for one run after the other. Whoever waits for
     /// many at once is rung for.
     waits: Semaphore,
-    /// Places for questions to other processes.
-    questions: Semaphore,
     /// Refuses starts while too much waits.
     admission: Option<Arc<BackpressureCoordinator>>,
 }
@@ -155,7 +153,6 @@ impl Client {
                 workflows,
                 beside: None,
                 waits: Semaphore::new(WAITS_MAX),
-                questions: Semaphore::new(query::QUESTIONS_MAX),
                 admission: None,
             }),
             acting: None,
@@ -198,7 +195,6 @@ impl Client {
                     hosting: Hosting::of(Arc::downgrade(turner)),
                 }),
                 waits: Semaphore::new(WAITS_MAX),
-                questions: Semaphore::new(query::QUESTIONS_MAX),
                 admission: node.admission.clone(),
             }),
             acting: None,

@@ -5,37 +5,30 @@ use std::time::Duration;
 use durable_core::{Payload, QueryError, error_types};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tracing::debug;
 use uuid::Uuid;
 
 use super::start::Untyped;
 use super::{Client, RunHandle};
 use crate::engine::Reader;
 use crate::error::Kind;
-use crate::persistence::StoreError;
-use crate::persistence::model::{DeleteOutcome, StartRun, TerminateRun};
+use crate::persistence::model::StartRun;
 use crate::workflow::{Answer, Question, question_type};
 use crate::{Error, Result};
 
 /// How long an answer from another process is waited for.
 const ASK_WITHIN: Duration = Duration::from_secs(10);
-/// Most questions of one client that wait for an answer from another process: each is a run in the
-/// store.
-pub(super) const QUESTIONS_MAX: usize = 64;
-/// When to ask again where so many wait.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Client {
     /// Asks a run about its state by one of the queries that its code set up; changes nothing. Also answers for runs that have ended.
     ///
     /// The run is rebuilt from what is committed, so the answer never shows half a turn. Where this process does not host the
-    /// workflow, one that does is asked, within 10 s: by a run of the built-in type `durable.query/…`, which is deleted once it is
-    /// answered. A client asks at most 64 such questions at once.
+    /// workflow, one that does is asked, within 10 s: by a run of the built-in type `durable.query/…`, which stays in the store
+    /// until retention takes it.
     ///
     /// # Errors
     /// [`Error::is_not_found`], [`Error::is_query_not_found`]; [`Error::is_no_worker_for_type`] where nobody hosts the workflow;
     /// [`Error::failure`] where the handler failed or panicked; [`Error::is_retryable`] where the process that was asked does not
-    /// answer; [`Error::is_overloaded`] where too many questions are under way; the store's.
+    /// answer; the store's.
     pub async fn query<R: DeserializeOwned>(
         &self,
         run_id: Uuid,
@@ -82,20 +75,11 @@ impl Client {
         }
         let input = Payload::from_value(&question)
             .map_err(|error| Error::payload(format!("query {}", question.name), error))?;
-        let Ok(_place) = self.shared.questions.try_acquire() else {
-            let waiting = u64::try_from(QUESTIONS_MAX).unwrap_or(u64::MAX);
-            return Err(Error::from(StoreError::Overloaded {
-                pending: waiting,
-                capacity: waiting,
-                retry_after_ms: u64::try_from(ASK_AGAIN.as_millis()).unwrap_or(u64::MAX),
-            }));
-        };
         let new_id = self.shared.runtime.new_id();
         let mut start = StartRun::new(new_id, question_type(&run.workflow_type), input);
         start.version = run.version;
         start.execution_timeout = Some(ASK_WITHIN);
         let asked: RunHandle<Untyped> = self.start_run(start).await?;
-        let mut unforgotten = Unforgotten(Some((self.clone(), asked.id())));
         let unanswered = || {
             let within = ASK_WITHIN;
             Error::from(Kind::Unanswered { run_id, within })
@@ -105,12 +89,9 @@ impl Client {
             answered = asked.result() => answered.map_err(|error| match error.failure() {
                 Some(failure) if failure.is(error_types::EXECUTION_TIMEOUT) => unanswered(),
                 _ => error,
-            }),
-            () = self.shared.runtime.sleep(ASK_WITHIN) => Err(unanswered()),
+            })?,
+            () = self.shared.runtime.sleep(ASK_WITHIN) => return Err(unanswered()),
         };
-        unforgotten.0 = None;
-        self.forget_question(asked.id()).await;
-        let answer = answer?;
         let answer = answer
             .to_value()
             .map_err(|error| Error::payload("the answer of another process", error))?;
@@ -122,38 +103,6 @@ impl Client {
             Answer::Unreadable(reason) => return Err(Kind::Unreadable { run_id, reason }.into()),
         };
         Err(Kind::Query { run_id, source }.into())
-    }
-}
-
-impl Client {
-    /// Deletes the run of a question. Where that fails, retention deletes it.
-    async fn forget_question(&self, run_id: Uuid) {
-        let store = &self.shared.store;
-        let mut deleted = store.delete_run(run_id, None).await;
-        if matches!(deleted, Ok(DeleteOutcome::Open(_))) {
-            let terminate = TerminateRun {
-                run_id,
-                reason: "nobody waits for the answer".to_owned(),
-            };
-            // Whether it was this that ended it does not matter.
-            let _ = store.terminate_runs(vec![terminate], None).await;
-            deleted = store.delete_run(run_id, None).await;
-        }
-        if let Err(error) = deleted {
-            debug!(%run_id, %error, "a question could not be deleted; retention does it");
-        }
-    }
-}
-
-/// The run of a question whose caller may go before there is an answer.
-struct Unforgotten(Option<(Client, Uuid)>);
-
-impl Drop for Unforgotten {
-    fn drop(&mut self) {
-        if let Some((client, run_id)) = self.0.take() {
-            let runtime = client.shared.runtime.clone();
-            runtime.spawn(async move { client.forget_question(run_id).await });
-        }
     }
 }
 
