@@ -123,7 +123,7 @@ impl Turner {
             let run = match run {
                 Ready::Here(run) => *run,
                 Ready::Elsewhere(run) => {
-                    // It stays in hand, and keeps nobody waiting: its commit is one of its own.
+                    // It stays in hand, and no other run waits: its commit is one of its own.
                     let run_id = run.run_id();
                     runs.retain(|other| *other != run_id);
                     self.spawn_apart("turns elsewhere", run_id, |turner| {
@@ -138,7 +138,7 @@ impl Turner {
                 Ok(Some(turn)) if is_new && turn.program.waits_for_local() => {}
                 Err(_) if is_new => {}
                 Ok(Some(turn)) if turn.program.waits_for_local() => {
-                    // It stays in hand, and keeps nobody waiting: its commit is one of its own.
+                    // It stays in hand, and no other run waits: its commit is one of its own.
                     runs.retain(|run_id| *run_id != turn.place.run_id);
                     let run_id = turn.place.run_id;
                     self.spawn_apart("local activities", run_id, |turner| {
@@ -163,7 +163,7 @@ impl Turner {
         // What was not needed is free for others while the set is committed.
         drop(spare);
         for turn in self.commit(decided).await {
-            // Another transaction has the run. It stays in hand, and keeps nobody waiting: its
+            // Another transaction has the run. It stays in hand, and no other run waits: its
             // commit is one of its own.
             let run_id = turn.place.run_id;
             runs.retain(|other| *other != run_id);

@@ -18,7 +18,7 @@ pub enum StoreError {
     /// Somebody else wrote first.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// A transaction of somebody else's, such as a caller's that is still open, has something
+    /// Another transaction, such as a caller's that is still open, has something
     /// locked that the call needs. Nothing was written.
     /// Of a set, the items of these runs are at fault: the others go through without them.
     #[error("{}", busy_text(runs))]

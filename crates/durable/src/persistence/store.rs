@@ -346,7 +346,7 @@ pub trait WorkflowEventStore: WorkerPort {
     async fn glance(&self, now: Option<Timestamp>) -> StoreResult<Glance>;
 
     /// Where runs stand: one answer an id, in order, none for a run that does not exist. Reads
-    /// neither payloads nor events, so that whoever follows a run can ask again and again. At most
+    /// neither payloads nor events, so that a follower of a run can ask again and again. At most
     /// [`BATCH_ITEMS_MAX`](super::limits::BATCH_ITEMS_MAX) ids.
     async fn run_marks(&self, run_ids: &[Uuid]) -> StoreResult<Vec<Option<RunMark>>>;
 

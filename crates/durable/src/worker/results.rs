@@ -24,7 +24,7 @@ pub(crate) struct Finished {
     pub(crate) outcome: TaskOutcome,
     pub(crate) step_logs: Vec<NewStepLog>,
     pub(crate) kept: Kept,
-    /// Renewed until the outcome is stored, so that nobody else is given the task meanwhile.
+    /// Renewed until the outcome is stored, so that no other worker is given the task meanwhile.
     #[expect(dead_code, reason = "what counts is when it is dropped")]
     pub(crate) held: HeldLease,
     /// Free only when the outcome is stored: otherwise the worker would take on more than it can finish.

@@ -55,7 +55,7 @@ statements! {
         ORDER BY created_at, key
         LIMIT $3";
 
-    /// Ticks of a shard that nobody could take again. Index `slots`, in its order. A slot is its
+    /// Ticks of a shard that no schedule can take again. Index `slots`, in its order. A slot is its
     /// schedule's id, an at sign and an instant in microseconds.
     OLD_SLOTS [INT4, TIMESTAMPTZ, TIMESTAMPTZ, INT8] = "
         SELECT k.key, k.run_id, k.created_at

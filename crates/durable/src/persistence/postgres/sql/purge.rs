@@ -163,7 +163,7 @@ statements! {
         WHERE r.partition_key = $1 AND r.completed_at < $2 AND (r.completed_at, r.id) > ($3, $4)
         ORDER BY r.partition_key, r.completed_at, r.id
         LIMIT $5";
-    /// Locks those of them that nobody else has locked. Primary key.
+    /// Locks those of them that no other transaction has locked. Primary key.
     LOCK_PURGEABLE [INT4, UUID_ARRAY] = "
         SELECT t.id
         FROM (SELECT $1 AS shard, unnest($2) AS run_id OFFSET 0) AS k
@@ -330,7 +330,7 @@ statements! {
             RETURNING octet_length(event_data) + COALESCE(octet_length(payload), 0) AS bytes)
         SELECT count(*), COALESCE(sum(bytes), 0)::BIGINT FROM gone";
     /// Notes how far the events of earlier iterations are deleted. Primary keys; a run that
-    /// somebody has locked is left for the next time.
+    /// another transaction has locked is left for the next time.
     MARK_PAST [INT4, UUID_ARRAY] = "
         UPDATE {s}.durable_workflow_instances AS t
         SET purged_through = f.through

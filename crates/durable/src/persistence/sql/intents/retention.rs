@@ -443,7 +443,7 @@ impl Intent for PurgePast {
     }
 }
 
-/// Forgets tombstones and audit rows that have stood long enough, ticks that nobody could take again, and limiters that nobody asks any more.
+/// Forgets tombstones and audit rows that have stood long enough, ticks that no schedule can take again, and limiters that are no longer used.
 #[derive(Debug)]
 pub(crate) struct PurgeKeys {
     pub(crate) max: usize,

@@ -221,8 +221,8 @@ impl<D: Database> SqlStore<D> {
         }
     }
 
-    /// Carries out an intent, and once more if it fails: a server that was restarted is nobody's
-    /// fault.
+    /// Carries out an intent, and once more if it fails: a server that was restarted is
+    /// no item's fault.
     async fn twice<I: Intent + Clone>(&self, intent: I) -> StoreResult<I::Answer> {
         match self.database.write(Concern::Events, intent.clone()).await {
             Ok(answer) => Ok(answer),
